@@ -1,0 +1,114 @@
+# Everything a contributor runs. `make help` lists it; `make test check` is what CI runs.
+#
+#   PYTHON=python3.13 make env    another interpreter for a new .venv
+#   PYTEST_ARGS='-k produce -x'   extra arguments for pytest
+#   TEST_WORKERS=0                one process, for a debugger
+#   SEEDS=100 FIRST=7             which seeds `make simulate` runs (BROKER_SEEDS of whole brokers)
+
+PYTHON ?= python3
+TEST_WORKERS ?= 2
+PYTEST_ARGS ?=
+SEEDS ?= 1000
+BROKER_SEEDS ?= 100
+FIRST ?= 0
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PACKAGES := minikafka client/minikafka_client spark_connector/pyspark_minikafka
+PURE := $(addprefix minikafka/,protocol storage replication consensus metadata coordinator)
+PURE_TESTS = $(wildcard $(PURE:minikafka/%=tests/%))
+# Folders too: their date changes when a file is added or deleted.
+TYPED_FILES := $(shell find $(PACKAGES) -name __pycache__ -prune -o \( -name '*.py' -o -type d \) -print)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help env demo bench test simulate check lint format-check mypy pyright imports format coverage \
+  constraints clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | \
+	  while IFS='|' read -r target text; do printf '%-18s %s\n' "$$target" "$$text"; done
+
+# --- the environment: one stamp file per set of extras, so that a second call is instant ---------
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+DEV_ENV := $(VENV)/installed-dev
+DEMO_ENV := $(VENV)/installed-demo
+BENCH_ENV := $(VENV)/installed-bench
+
+$(DEV_ENV): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[test,check]'
+	@touch $@
+
+$(DEMO_ENV): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[demo,spark]'
+	@touch $@
+
+$(BENCH_ENV): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e '.[bench]'
+	@touch $@
+
+env: $(DEV_ENV)  ## create .venv with everything that test and check need
+
+# --- what it does --------------------------------------------------------------------------------
+
+demo: $(DEMO_ENV)  ## 336,776 flights through a cluster whose leader is killed, and into Spark
+	$(BIN)/python -m examples.demo.run
+
+bench: $(BENCH_ENV)  ## list the workloads of benchmarks/ (run one: .venv/bin/python -m benchmarks run NAME)
+	$(BIN)/python -m benchmarks list
+
+# --- what CI runs --------------------------------------------------------------------------------
+
+test: $(DEV_ENV)  ## run all tests
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) $(PYTEST_ARGS)
+
+simulate: $(DEV_ENV)  ## run SEEDS=1000 seeds of each simulation, beginning with FIRST=0
+	$(BIN)/python -m tests.simulation.raft --seeds $(SEEDS) --first $(FIRST)
+	$(BIN)/python -m tests.simulation.cluster --seeds $(SEEDS) --first $(FIRST)
+	$(BIN)/python -m tests.simulation.cluster --quorum --seeds $(SEEDS) --first $(FIRST)
+	$(BIN)/python -m tests.simulation.transactions --seeds $(SEEDS) --first $(FIRST)
+	$(BIN)/python -m tests.simulation.brokers --seeds $(BROKER_SEEDS) --first $(FIRST)
+	$(BIN)/python -m tests.simulation.brokers.transactions --seeds $(BROKER_SEEDS) --first $(FIRST)
+
+check: lint format-check mypy pyright imports  ## style, types and architecture (-k: do not stop at the first)
+
+lint: $(DEV_ENV)
+	$(BIN)/ruff check
+
+format-check: $(DEV_ENV)
+	$(BIN)/ruff format --check
+
+mypy: $(DEV_ENV)
+	$(BIN)/mypy $(wildcard minikafka client spark_connector tests benchmarks/*.py examples)
+
+# Unlike the others pyright keeps no cache, so it runs only when a file has changed.
+pyright: .cache/pyright-passed
+
+.cache/pyright-passed: $(TYPED_FILES) pyproject.toml constraints.txt | $(DEV_ENV)
+	$(BIN)/pyright
+	@mkdir -p $(@D)
+	@touch $@
+
+imports: $(DEV_ENV)
+	$(BIN)/lint-imports --no-logo --cache-dir .cache/import_linter
+
+# --- now and then --------------------------------------------------------------------------------
+
+format: $(DEV_ENV)  ## let ruff format and repair what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+coverage: $(DEV_ENV)  ## fail below 100 % branch coverage of the floors under the broker
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) $(PURE:%=--cov=%) --cov-branch \
+	  --cov-report=term-missing:skip-covered --cov-fail-under=100 $(PURE_TESTS) $(PYTEST_ARGS)
+
+constraints: $(DEV_ENV) $(DEMO_ENV) $(BENCH_ENV)  ## pin what .venv holds now in constraints.txt
+	$(BIN)/python .ci/pin_constraints.py constraints.txt
+
+clean:  ## remove caches, builds and .venv
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The load: each module is one process that puts work on a broker and prints what it measured."""

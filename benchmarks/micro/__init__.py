@@ -1,0 +1,1 @@
+"""Microbenchmarks: one piece of work in one process."""

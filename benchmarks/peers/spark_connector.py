@@ -1,0 +1,20 @@
+"""The jars of Spark's own connector, collected by Maven where there is one."""
+
+from __future__ import annotations
+
+from ..processes import ROOT, ProcessFailedError
+
+
+def jars() -> list[str]:
+    """Their paths.
+
+    Raises:
+        ProcessFailedError: there is no Java or no Maven.
+    """
+    from tests.peers import java_runtime
+
+    missing = java_runtime.missing()
+    if missing is not None:
+        raise ProcessFailedError(missing)
+    folder = java_runtime.jars(ROOT / "tests" / "spark" / "oracle" / "pom.xml")
+    return sorted(str(path) for path in folder.glob("*.jar"))

@@ -1,0 +1,65 @@
+"""Runs workloads one after the other and gathers their results."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from .environment import OthersClock
+from .results import Result, judge
+from .workload import Round, Run, Workload
+
+
+def run_all(
+    workloads: Iterable[Workload],
+    *,
+    rounds: int | None,
+    scale: float,
+    say: Callable[[str], None],
+) -> Iterator[Result]:
+    """Run each workload; one that fails becomes a result with an error, and the next one runs.
+
+    Args:
+        workloads: what to run, in this order.
+        rounds: overrides the number of rounds that each workload wants.
+        scale: what to multiply counts with.
+        say: reports progress.
+    """
+    for workload in workloads:
+        yield run_one(workload, rounds=rounds, scale=scale, say=say)
+
+
+def run_one(
+    workload: Workload, *, rounds: int | None, scale: float, say: Callable[[str], None]
+) -> Result:
+    """Run one workload in a temporary directory that is removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="minikafka-benchmark-"))
+    run = Run(
+        rounds=rounds or workload.rounds,
+        scale=scale,
+        folder=folder,
+        say=lambda text: say(f"{workload.name}: {text}"),
+    )
+    measured: list[Round] = []
+    started, others = time.perf_counter(), OthersClock()
+    try:
+        measured.extend(workload.function(run))
+        figures = judge(workload, measured)
+        error = None
+    except Exception as failure:  # noqa: BLE001 - whatever it is, the report names it, the rest run
+        figures = ()
+        error = f"{type(failure).__name__}: {failure}"
+        run.say(error)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Result(
+        workload=workload,
+        seconds=time.perf_counter() - started,
+        rounds=measured,
+        figures=figures,
+        error=error,
+        others_cpus=others.cpus(),
+    )

@@ -1,0 +1,144 @@
+"""What a workload is: a name, what it measures, its figures with their targets, and a function.
+
+A round is a mapping from a measure's name to its value. A figure is a measure, or one measure over
+another of the same round: both sides of a comparison ran a moment apart, so that what else the
+machine did hits both, and the ratio is taken before the median.
+"""
+
+from __future__ import annotations
+
+import operator
+import shutil
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+Round = Mapping[str, float]
+_TOUCHED_AT_ONCE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One row of the report.
+
+    Attributes:
+        name: what the row is called.
+        unit: of the value; ``x`` for a ratio.
+        of: the measure that is shown.
+        per: the measure of the same round that it is divided by; None shows it as it is.
+        at_least: the target: the median must not be below it.
+        at_most: the target: the median must not be above it.
+    """
+
+    name: str
+    unit: str
+    of: str
+    per: str | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.at_least is not None and self.at_most is not None:
+            raise ValueError(f"figure {self.name!r} has two targets; make it two figures")
+
+    @property
+    def has_target(self) -> bool:
+        """Whether the figure can be missed."""
+        return self.at_least is not None or self.at_most is not None
+
+    def value(self, measures: Round) -> float:
+        """The figure of one round.
+
+        Raises:
+            KeyError: the round lacks a measure that the figure names.
+        """
+        value = measures[self.of]
+        return value if self.per is None else value / measures[self.per]
+
+    def is_met_by(self, median: float) -> bool:
+        """Whether a median reaches the target; a figure without one is always met."""
+        for bound, reaches in ((self.at_least, operator.ge), (self.at_most, operator.le)):
+            if bound is not None and not reaches(median, bound):
+                return False
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a workload's function gets.
+
+    Attributes:
+        rounds: how many rounds to do; each side runs once per round.
+        scale: what to multiply counts with; 1 is the size that the targets are for.
+        folder: an empty directory for what the run writes; removed after it.
+        say: reports progress.
+    """
+
+    rounds: int
+    scale: float
+    folder: Path
+    say: Callable[[str], None]
+
+    def scaled(self, count: int) -> int:
+        """A count at this run's scale, at least 1."""
+        return max(1, round(count * self.scale))
+
+    @contextmanager
+    def fresh_folder(self, written_bytes: int = 0) -> Generator[Path]:
+        """An empty directory for a block; what it holds then is gone, dirty pages too.
+
+        Args:
+            written_bytes: how much is going to be written there. A file of that size is written
+                and removed first: a virtual machine gives idle memory back to its host, and gets
+                it again at a fifth of the speed, which is not what a broker should be charged for.
+        """
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        if written_bytes:
+            _touch_memory(folder / "touched", written_bytes)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+
+    def interleaved(self, **sides: Callable[[], Round]) -> Iterator[Round]:
+        """Run each side once per round, in the order given: A B A B, never A A B B.
+
+        A side returns its measures; a round holds those of all sides.
+        """
+        for number in range(1, self.rounds + 1):
+            measures: dict[str, float] = {}
+            for name, side in sides.items():
+                self.say(f"round {number} of {self.rounds}: {name.replace('_', ' ')}")
+                measures.update(side())
+            yield measures
+
+
+def _touch_memory(path: Path, size_bytes: int) -> None:
+    chunk = bytes(_TOUCHED_AT_ONCE_BYTES)
+    with path.open("wb", buffering=0) as file:
+        for _ in range(-(-size_bytes // len(chunk))):
+            file.write(chunk)
+    path.unlink()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """One declaration: everything the runner and the report know about a workload.
+
+    Attributes:
+        name: what ``run`` takes.
+        measures: what is measured, and how, in a sentence or two.
+        function: does the rounds, yielding each one's measures.
+        figures: the rows of its report.
+        one_is_enough: of the figures named here one has to reach its target, not all.
+        rounds: how many, unless the caller says otherwise.
+    """
+
+    name: str
+    measures: str
+    function: Callable[[Run], Iterator[Round]]
+    figures: Sequence[Figure]
+    one_is_enough: frozenset[str] = frozenset()
+    rounds: int = 3

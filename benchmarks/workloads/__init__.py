@@ -1,0 +1,1 @@
+"""One file per workload: what it measures, its targets, and how."""

@@ -1,0 +1,1 @@
+"""The pure core: machines and values without clock, dice, sockets or threads."""

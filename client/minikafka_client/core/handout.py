@@ -1,0 +1,153 @@
+"""What the application was given, and what of it counts as processed.
+
+A record counts as processed when the application asks for the next one, so that what it was working
+on when it crashed is read again. Nothing is written down per record: how far a run has been
+consumed can be seen from the iterator that the application draws from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import length_hint
+
+from minikafka_client.core.fetched import FetchedRecords
+from minikafka_client.core.partition_reader import PartitionReader
+from minikafka_client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+
+
+class Iteration:
+    """A run of records that is being handed out.
+
+    Attributes:
+        reader: its partition.
+        term: the reader's when it began; after a seek, the rest is not handed out.
+        run: where the records come from.
+        iterator: what is left; whoever draws from it hands a record out.
+    """
+
+    __slots__ = ("_records", "iterator", "reader", "run", "term")
+
+    def __init__(self, reader: PartitionReader, run: FetchedRecords) -> None:
+        self.reader = reader
+        self.term = reader.term
+        self.run = run
+        self._records = run.records
+        self.iterator: Iterator[ConsumerRecord] = iter(self._records)
+
+    @property
+    def given(self) -> int:
+        """How many records were handed out."""
+        return len(self._records) - length_hint(self.iterator)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left, or the partition was sought elsewhere or taken away."""
+        return self.reader.term != self.term or not length_hint(self.iterator)
+
+    @property
+    def position(self) -> int:
+        """Offset of the next record to hand out."""
+        given = self.given
+        if given == len(self._records):
+            return self.run.next_offset
+        return self._records[given].offset if given else self.run.first_offset
+
+    @property
+    def last_given(self) -> int | None:
+        """Offset of the record that was handed out last."""
+        given = self.given
+        return self._records[given - 1].offset if given else None
+
+
+class Handout:
+    """Keeps positions, and tells what may be committed.
+
+    Attributes:
+        current: the run that is being handed out, if any.
+    """
+
+    def __init__(self) -> None:
+        self.current: Iteration | None = None
+        self._in_process: dict[TopicPartition, PartitionReader] = {}
+        self._is_single = False
+
+    def begin(self, reader: PartitionReader, run: FetchedRecords) -> Iteration:
+        """Start handing out a run."""
+        self._settle()
+        self.current = Iteration(reader, run)
+        return self.current
+
+    def one_by_one(self) -> None:
+        """From now on, records are drawn from the current iterator one at a time."""
+        self._is_single = True
+
+    def take(self, iteration: Iteration, count_max: int) -> list[ConsumerRecord]:
+        """Hand out several records at once; all of them are in process until the next call."""
+        self._is_single = False
+        self._in_process[iteration.reader.partition] = iteration.reader
+        return list(islice(iteration.iterator, count_max))
+
+    def take_run(self, reader: PartitionReader, run: FetchedRecords) -> None:
+        """Hand out a whole run."""
+        self._settle()
+        self.current = None
+        self._in_process[reader.partition] = reader
+        reader.position = run.next_offset
+        reader.leader_epoch = run.leader_epoch
+
+    def asked_for_more(self) -> None:
+        """What was handed out until now is processed."""
+        self._settle()
+        if self._is_single and self.current is not None:
+            self._in_process[self.current.reader.partition] = self.current.reader
+        for reader in self._in_process.values():
+            reader.processed = reader.position
+            reader.processed_epoch = reader.leader_epoch
+        self._in_process.clear()
+        self._is_single = False
+        if self.current is not None and self.current.is_over:
+            self.current = None
+
+    def _settle(self) -> None:
+        """Write the position of the current run down."""
+        current = self.current
+        if current is not None and current.reader.term == current.term:
+            current.reader.position = current.position
+            current.reader.leader_epoch = current.run.leader_epoch_before(current.position)
+
+    def position(self, reader: PartitionReader) -> int:
+        """Offset of the next record of a partition to hand out, -1 while unknown."""
+        self._settle()
+        return reader.position
+
+    def processed(self, reader: PartitionReader) -> OffsetAndMetadata:
+        """The offset before which all records of a partition are processed, -1 while unknown."""
+        current = self.current
+        if self._is_single and current is not None and current.reader is reader:
+            last = current.last_given
+            if last is not None and reader.term == current.term:
+                return OffsetAndMetadata(last, "", current.run.leader_epoch_before(last))
+        return OffsetAndMetadata(reader.processed, "", reader.processed_epoch)
+
+    def positions(
+        self, readers: Iterable[PartitionReader]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What `commit` commits: everything handed out."""
+        self._settle()
+        return _known(
+            (each.partition, OffsetAndMetadata(each.position, "", each.leader_epoch))
+            for each in readers
+        )
+
+    def all_processed(
+        self, readers: Iterable[PartitionReader]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What auto-commit commits: everything processed."""
+        return _known((each.partition, self.processed(each)) for each in readers)
+
+
+def _known(
+    offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {partition: found for partition, found in offsets if found.offset >= 0}

@@ -1,0 +1,181 @@
+"""Plans for configurations: describe, alter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from minikafka.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from minikafka.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from minikafka.protocol.schema import Response
+from minikafka_client.core.cluster import Cluster
+from minikafka_client.errors import KafkaError
+from minikafka_client.plans.ask import ANY_BROKER, Call, Plan, call_all
+from minikafka_client.plans.rounds import in_rounds, outcome_of, refresh_metadata
+from minikafka_client.types import (
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    ConfigResourceType,
+    ConfigSource,
+)
+
+_Value = TypeVar("_Value")
+_Response = TypeVar("_Response", bound=Response)
+_SOURCES = {int(source): source for source in ConfigSource}
+_BY_NODE = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
+
+
+def describe_configs(
+    cluster: Cluster,
+    resources: Iterable[ConfigResource],
+    *,
+    names: Iterable[str] | None = None,
+    include_documentation: bool = False,
+) -> Plan[dict[ConfigResource, dict[str, ConfigEntry]]]:
+    """Read the settings of resources; ``names`` limits them to these.
+
+    Raises:
+        BrokerError: the only resource asked for was refused.
+        SomeFailedError: some of several resources were refused.
+    """
+    keys = None if names is None else list(names)
+
+    def make_call(node: int, asked: Sequence[ConfigResource]) -> Call:
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configuration_keys=keys,
+                )
+                for resource in asked
+            ],
+            include_documentation=include_documentation,
+        )
+        return Call(node, request)
+
+    def read(
+        response: DescribeConfigsResponse,
+    ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
+        outcome: dict[ConfigResource, dict[str, ConfigEntry] | KafkaError] = {}
+        for result in response.results:
+            resource = ConfigResource(
+                ConfigResourceType(result.resource_type), result.resource_name
+            )
+            outcome[resource] = outcome_of(
+                {config.name: _entry(config) for config in result.configs},
+                result.error_code,
+                f"{resource.type.name.lower()} {resource.name!r}",
+                result.error_message,
+            )
+        return outcome
+
+    described = yield from in_rounds(
+        resources,
+        lambda wanted: _at_owners(cluster, wanted, make_call, DescribeConfigsResponse, read),
+    )
+    return described
+
+
+def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
+    return ConfigEntry(
+        name=config.name,
+        value=config.value,
+        source=_SOURCES.get(config.config_source, ConfigSource.UNKNOWN),
+        is_read_only=config.read_only,
+        is_sensitive=config.is_sensitive,
+        documentation=config.documentation or None,
+    )
+
+
+def alter_configs(
+    cluster: Cluster,
+    changes: Mapping[ConfigResource, Iterable[ConfigChange]],
+    *,
+    validate_only: bool = False,
+) -> Plan[None]:
+    """Change single settings and leave the others as they are (IncrementalAlterConfigs, KIP-339).
+
+    Raises:
+        BrokerError: the only resource asked for was refused (INVALID_CONFIG, ...).
+        SomeFailedError: some of several resources were refused.
+    """
+    wanted = {resource: list(edits) for resource, edits in changes.items()}
+
+    def make_call(node: int, asked: Sequence[ConfigResource]) -> Call:
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configs=[
+                        AlterableConfig(
+                            name=edit.name, config_operation=edit.operation, value=edit.value
+                        )
+                        for edit in wanted[resource]
+                    ],
+                )
+                for resource in asked
+            ],
+            validate_only=validate_only,
+        )
+        return Call(node, request)
+
+    def read(
+        response: IncrementalAlterConfigsResponse,
+    ) -> dict[ConfigResource, KafkaError | None]:
+        outcome: dict[ConfigResource, KafkaError | None] = {}
+        for result in response.responses:
+            resource = ConfigResource(
+                ConfigResourceType(result.resource_type), result.resource_name
+            )
+            outcome[resource] = outcome_of(
+                None,
+                result.error_code,
+                f"{resource.type.name.lower()} {resource.name!r}",
+                result.error_message,
+            )
+        return outcome
+
+    yield from in_rounds(
+        wanted,
+        lambda asked: _at_owners(cluster, asked, make_call, IncrementalAlterConfigsResponse, read),
+    )
+
+
+def _at_owners(
+    cluster: Cluster,
+    resources: Sequence[ConfigResource],
+    make_call: Callable[[int, Sequence[ConfigResource]], Call],
+    response_type: type[_Response],
+    read: Callable[[_Response], Mapping[ConfigResource, _Value | KafkaError]],
+) -> Plan[Mapping[ConfigResource, _Value | KafkaError]]:
+    """Attempt: a named broker knows its own configuration, any broker knows the others'."""
+    if not cluster.brokers:
+        yield from refresh_metadata()
+    by_node: dict[int, list[ConfigResource]] = {}
+    for resource in resources:
+        is_named_broker = resource.type in _BY_NODE and resource.name.isdecimal()
+        node = int(resource.name) if is_named_broker else ANY_BROKER
+        by_node.setdefault(node, []).append(resource)
+    answers = yield from call_all(
+        [make_call(node, asked) for node, asked in by_node.items()], response_type
+    )
+    outcome: dict[ConfigResource, _Value | KafkaError] = {}
+    for asked, answer in zip(by_node.values(), answers, strict=True):
+        if isinstance(answer, KafkaError):
+            outcome.update(dict.fromkeys(asked, answer))
+        else:
+            outcome.update(read(answer))
+    return outcome

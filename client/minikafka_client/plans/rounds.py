@@ -1,0 +1,199 @@
+"""Asking for many things whose answers may partly fail: repeat what may still succeed.
+
+An *attempt* is a plan that takes the keys still wanted and returns an outcome, a value or an error,
+for each of them. `in_rounds` repeats it with those whose error is worth it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from minikafka.protocol.schema import Response
+from minikafka_client.core.cluster import NO_LEADER, Cluster
+from minikafka_client.errors import (
+    KafkaError,
+    SomeFailedError,
+    UnreadableResponseError,
+    broker_error,
+)
+from minikafka_client.plans.ask import (
+    ANY_BROKER,
+    CONTROLLER,
+    Call,
+    Plan,
+    RetryPause,
+    call,
+    call_all,
+)
+from minikafka_client.types import TopicPartition
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+_Response = TypeVar("_Response", bound=Response)
+
+Attempt = Callable[[Sequence[_Key]], Plan[Mapping[_Key, "_Value | KafkaError"]]]
+
+
+def is_worth_a_retry(error: KafkaError) -> bool:
+    """Whether an administrator's call should be repeated.
+
+    Kafka calls an unknown topic retriable, because metadata may lag behind. Whoever mistypes a
+    name should not have to wait for a minute to hear so.
+    """
+    return error.is_retriable and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def in_rounds(
+    keys: Iterable[_Key],
+    attempt: Attempt[_Key, _Value],
+    *,
+    should_retry: Callable[[KafkaError], bool] = is_worth_a_retry,
+) -> Plan[dict[_Key, _Value]]:
+    """Repeat an attempt until every key has a value or a final error.
+
+    Raises:
+        KafkaError: the only key failed.
+        SomeFailedError: some of several keys failed.
+    """
+    wanted = list(dict.fromkeys(keys))
+    succeeded: dict[_Key, _Value] = {}
+    failed: dict[_Key, KafkaError] = {}
+    rounds = 0
+    while wanted:
+        outcome: dict[_Key, _Value | KafkaError] = dict.fromkeys(wanted, _unanswered())
+        try:
+            outcome.update((yield from attempt(wanted)))
+        except KafkaError as error:
+            outcome = dict.fromkeys(wanted, error)
+        retriable: dict[_Key, KafkaError] = {}
+        for key in wanted:
+            result = outcome[key]
+            if not isinstance(result, KafkaError):
+                succeeded[key] = result
+            elif should_retry(result):
+                retriable[key] = result
+            else:
+                failed[key] = result
+        wanted = list(retriable)
+        if wanted:
+            try:
+                yield RetryPause(rounds, next(iter(retriable.values())))
+            except KafkaError:
+                failed.update(retriable)
+                break
+            rounds += 1
+    raise_if_failed(failed, succeeded)
+    return succeeded
+
+
+def _unanswered() -> KafkaError:
+    return UnreadableResponseError("the broker's answer leaves out what was asked for")
+
+
+def raise_if_failed(failed: Mapping[_Key, KafkaError], succeeded: Mapping[_Key, _Value]) -> None:
+    """Raise the error of the only key, or `SomeFailedError` for some of several."""
+    if not failed:
+        return
+    if len(failed) == 1 and not succeeded:
+        raise next(iter(failed.values()))
+    raise SomeFailedError(failed, succeeded)
+
+
+def refresh_metadata(
+    names: Collection[str] | None = (), *, allow_auto_topic_creation: bool = False
+) -> Plan[MetadataResponse]:
+    """Ask for brokers, controller and these topics (None: all); the driver keeps the answer."""
+    topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=allow_auto_topic_creation)
+    # Version 0 cannot ask for "no topics".
+    response = yield from call(ANY_BROKER, request, MetadataResponse, version_min=1)
+    return response
+
+
+def at_controller(
+    cluster: Cluster,
+    keys: Sequence[_Key],
+    make_call: Callable[[int, Sequence[_Key]], Call],
+    response_type: type[_Response],
+    read: Callable[[_Response], Mapping[_Key, _Value | KafkaError]],
+) -> Plan[Mapping[_Key, _Value | KafkaError]]:
+    """Attempt: one call to the controller, which is looked up first each time it has moved."""
+    if cluster.controller_id not in cluster.brokers:
+        yield from refresh_metadata()
+    answer = yield make_call(CONTROLLER, keys)
+    assert isinstance(answer, response_type)
+    outcome = read(answer)
+    if any(
+        isinstance(result, KafkaError) and result.code is ErrorCode.NOT_CONTROLLER
+        for result in outcome.values()
+    ):
+        yield from refresh_metadata()
+    return outcome
+
+
+def at_leaders(
+    cluster: Cluster,
+    partitions: Sequence[TopicPartition],
+    make_call: Callable[[int, Sequence[TopicPartition]], Call],
+    response_type: type[_Response],
+    read: Callable[[_Response], Mapping[TopicPartition, _Value | KafkaError]],
+    *,
+    is_first_attempt: bool,
+) -> Plan[Mapping[TopicPartition, _Value | KafkaError]]:
+    """Attempt: a call to the leader of each partition, all at once.
+
+    What is known of leaders is believed once; a later attempt asks for metadata again.
+    """
+    unknown = {p.topic for p in partitions if cluster.leader(*p) == NO_LEADER}
+    stale = unknown if is_first_attempt else {p.topic for p in partitions}
+    if stale:
+        yield from refresh_metadata(sorted(stale))
+    outcome: dict[TopicPartition, _Value | KafkaError] = {}
+    by_node: dict[int, list[TopicPartition]] = {}
+    for partition in partitions:
+        node = cluster.leader(*partition)
+        if node == NO_LEADER:
+            outcome[partition] = no_leader_error(cluster, partition)
+        else:
+            by_node.setdefault(node, []).append(partition)
+    calls = [make_call(node, asked) for node, asked in by_node.items()]
+    answers = yield from call_all(calls, response_type)
+    for asked, answer in zip(by_node.values(), answers, strict=True):
+        if isinstance(answer, KafkaError):
+            outcome.update(dict.fromkeys(asked, answer))
+        else:
+            outcome.update(read(answer))
+    return outcome
+
+
+def no_leader_error(cluster: Cluster, partition: TopicPartition) -> KafkaError:
+    """Why a partition cannot be asked anything."""
+    topic = cluster.topics.get(partition.topic)
+    subject = f"partition {partition.partition} of topic {partition.topic!r}"
+    if topic is not None and topic.error_code:
+        return broker_error(topic.error_code, f"topic {partition.topic!r}")
+    if topic is None or partition.partition not in topic.partitions:
+        return broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, subject)
+    return broker_error(ErrorCode.LEADER_NOT_AVAILABLE, subject)
+
+
+def outcome_of(
+    value: _Value, error_code: int, subject: str, message: str | None = None
+) -> _Value | KafkaError:
+    """The value, or the error that an error code other than 0 stands for."""
+    return broker_error(error_code, subject, message) if error_code else value
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Group partitions as requests want them: topic -> partition indexes."""
+    grouped: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        grouped.setdefault(topic, []).append(partition)
+    return grouped

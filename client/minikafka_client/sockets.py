@@ -1,0 +1,27 @@
+"""Writes to plain sockets past the objects that wrap them: one system call, and no look before."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+SOCKETS_ARE_FILES: Final = sys.platform != "win32"
+"""Only where they are can they be read and written by descriptor."""
+
+
+def unwritten(descriptor: int, buffers: Sequence[Any]) -> list[Any]:
+    """Write what the kernel takes at once into a socket that does not block; returns the rest.
+
+    An error is not told: whoever sends the rest will meet it, too.
+    """
+    try:
+        written = os.writev(descriptor, buffers)
+    except OSError:
+        return [*buffers]
+    for index, buffer in enumerate(buffers):
+        if written < len(buffer):
+            return [memoryview(buffer)[written:], *buffers[index + 1 :]]
+        written -= len(buffer)
+    return []

@@ -1,0 +1,387 @@
+"""The values that travel through the client's public interface: records, offsets, descriptions.
+
+All of them are immutable. Offsets count records, timestamps are milliseconds since 1970-01-01 UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, IntEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
+
+if TYPE_CHECKING:
+    # Defaults of type variables are for type checkers only, before Python 3.13.
+    from typing_extensions import TypeVar
+
+    Key = TypeVar("Key", default=bytes)
+    Value = TypeVar("Value", default=bytes)
+else:
+    from typing import TypeVar
+
+    Key = TypeVar("Key")
+    Value = TypeVar("Value")
+
+Headers = Sequence[tuple[str, bytes | None]]
+"""Record headers: an ordered list of (key, value); a key may appear more than once."""
+
+EARLIEST: Final = -2
+"""Offset specification: the log start offset (ListOffsets timestamp -2)."""
+
+LATEST: Final = -1
+"""Offset specification: the next offset that a reader of this isolation level would see."""
+
+MAX_TIMESTAMP: Final = -3
+"""Offset specification: the record with the largest timestamp (KIP-734)."""
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
+class OffsetAndMetadata(NamedTuple):
+    """What a group commits for a partition: the next offset to read, and a free text."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class GroupMetadata(NamedTuple):
+    """Who commits a group's offsets: a member in its generation (KIP-447).
+
+    Without a generation (-1) the commit is for a group without members.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """Where a timestamp was found: offset and timestamp of the record (-1 when there is none)."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int = -1
+
+
+class RecordMetadata(NamedTuple):
+    """Where a produced record went; ``offset`` is -1 with ``acks=0``."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class ProducerRecord(NamedTuple, Generic[Key, Value]):
+    """A record to be sent, for `Producer.send_many`."""
+
+    value: Value | None
+    key: Key | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+    partition: int | None = None
+
+
+class ConsumerRecord(NamedTuple, Generic[Key, Value]):
+    """A record as a consumer gets it; key and value are bytes unless it has deserializers."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: Key | None
+    value: Value | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+_NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+class NewTopic(NamedTuple):
+    """A topic to be created; -1 takes the broker's default.
+
+    ``replica_assignments`` (partition index -> node ids, the leader first) replaces
+    ``num_partitions`` and ``replication_factor``.
+    """
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = _NOTHING
+    replica_assignments: Mapping[int, Sequence[int]] = _NOTHING
+
+
+class CreatedTopic(NamedTuple):
+    """What was created; of an older broker only the name is known (else -1, 16 zero bytes)."""
+
+    name: str
+    topic_id: bytes
+    num_partitions: int
+    replication_factor: int
+
+
+class PartitionDescription(NamedTuple):
+    """A partition's leader (-1: none), epoch and replicas (node ids)."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+class TopicDescription(NamedTuple):
+    """A topic and its partitions in order of their index."""
+
+    name: str
+    topic_id: bytes
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+class ConfigResourceType(IntEnum):
+    """What a configuration belongs to."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """One topic, broker (name = node id, empty = default of all brokers) or group."""
+
+    type: ConfigResourceType
+    name: str
+
+    @classmethod
+    def topic(cls, name: str) -> ConfigResource:
+        """The configuration of a topic."""
+        return cls(ConfigResourceType.TOPIC, name)
+
+    @classmethod
+    def broker(cls, node_id: int) -> ConfigResource:
+        """The configuration of a broker."""
+        return cls(ConfigResourceType.BROKER, str(node_id))
+
+
+class ConfigSource(IntEnum):
+    """Where a configuration value comes from."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+class ConfigEntry(NamedTuple):
+    """One setting of a resource; ``value`` is None for a sensitive one."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool
+    is_sensitive: bool
+    documentation: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it."""
+        return self.source is ConfigSource.DEFAULT_CONFIG
+
+
+class ConfigOperation(IntEnum):
+    """What IncrementalAlterConfigs does with a value (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    """One change of one setting; DELETE needs no value."""
+
+    name: str
+    value: str | None
+    operation: ConfigOperation = ConfigOperation.SET
+
+
+class GroupListing(NamedTuple):
+    """A group in a list; ``state`` and ``type`` are empty when the broker is too old to say."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+class MemberDescription(NamedTuple):
+    """A member of a group, with what it subscribes to and what it is assigned."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    assignment: tuple[TopicPartition, ...]
+
+
+class GroupDescription(NamedTuple):
+    """A group: state (Stable, Empty, Dead, ...), assignor and members."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    assignor: str
+    members: tuple[MemberDescription, ...]
+    coordinator: int
+
+
+class BrokerDescription(NamedTuple):
+    """Where a broker listens."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class ClusterDescription(NamedTuple):
+    """A cluster's brokers and controller (-1: unknown)."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[BrokerDescription, ...]
+
+
+class LogDirDescription(NamedTuple):
+    """A broker's log directory: bytes of each partition's log; totals are -1 when unknown."""
+
+    node_id: int
+    path: str
+    size_bytes: Mapping[TopicPartition, int]
+    total_bytes: int
+    usable_bytes: int
+
+
+class IsolationLevel(IntEnum):
+    """Which records a reader sees (KIP-98)."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class AutoOffsetReset(Enum):
+    """Where a consumer starts without a valid offset (Kafka's ``auto.offset.reset``)."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
+class TransactionListing(NamedTuple):
+    """A transactional id, its producer, and the state of its present or last transaction."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class TransactionDescription(NamedTuple):
+    """The present or last transaction of a transactional id.
+
+    Attributes:
+        transactional_id: whose.
+        coordinator: the node that decides about it.
+        state: in Kafka's words: ``"Ongoing"``, ``"CompleteCommit"`` and the like.
+        producer_id, producer_epoch: who writes.
+        timeout_ms: after so long the coordinator aborts it.
+        started_at_ms: since 1970; -1 when none is open.
+        partitions: what is in it.
+    """
+
+    transactional_id: str
+    coordinator: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    started_at_ms: int
+    partitions: tuple[TopicPartition, ...]
+
+
+class PreparedTransactionState(NamedTuple):
+    """Which transaction was prepared (KIP-939): an external coordinator stores it with its data.
+
+    ``str()`` makes a text of it (``"1000:7"``; empty: none), `parse` reads it. It is true when it
+    names a transaction.
+
+    Attributes:
+        producer_id: of the transaction's producer; -1 is none.
+        producer_epoch: likewise.
+    """
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.producer_id}:{self.producer_epoch}" if self else ""
+
+    def __bool__(self) -> bool:
+        return self.producer_id >= 0
+
+    @classmethod
+    def parse(cls, text: str) -> PreparedTransactionState:
+        """Read what ``str()`` has made.
+
+        Raises:
+            ValueError: the text is not ``PRODUCER_ID:EPOCH``, both decimal, nor empty.
+        """
+        if not text:
+            return cls()
+        producer_id, colon, epoch = text.partition(":")
+        numbers = producer_id + epoch
+        is_decimal = numbers.isascii() and numbers.isdecimal() and bool(producer_id and epoch)
+        if not (colon and is_decimal and int(producer_id) < 2**63 and int(epoch) < 2**15):
+            raise ValueError(
+                f"{text!r} is no prepared transaction; it is PRODUCER_ID:EPOCH as str() made it"
+            )
+        return cls(int(producer_id), int(epoch))
+
+
+class RecoveredTransaction(NamedTuple):
+    """What was found by taking over a transactional id (KIP-939).
+
+    Attributes:
+        transactional_id: whose.
+        producer_id, producer_epoch: who may decide about what is open, and go on after it.
+        ongoing: the transaction that is open, as its producer would have prepared it; or None.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    ongoing: PreparedTransactionState | None
+
+
+class TransactionOutcome(Enum):
+    """What became of a prepared transaction."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    NONE_OPEN = "none was open"

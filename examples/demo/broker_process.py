@@ -1,0 +1,87 @@
+"""A broker in a process of its own, to be killed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from subprocess import PIPE
+from types import TracebackType
+from typing import Final, Self
+
+import trio
+
+_READY: Final = b"ready: "
+_READY_PATIENCE_S: Final = 30
+_STOP_PATIENCE_S: Final = 10
+
+
+class BrokerProcess(AbstractAsyncContextManager["BrokerProcess"]):
+    """``async with BrokerProcess(directory) as broker``: it serves at `broker.address`.
+
+    Args:
+        directory: data directory and, in a file beside it, the broker's log.
+        settings: Kafka's names and values.
+
+    Attributes:
+        address: ``HOST:PORT``; the port stays the same over a restart.
+    """
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.address = "127.0.0.1:0"
+        # As in Kafka, a new group would wait three seconds for more members.
+        self._settings = {"group.initial.rebalance.delay.ms": "0", **(settings or {})}
+        self._data_dir = directory / "data"
+        self._log_path = directory / "broker.log"
+        self._process: trio.Process | None = None
+
+    async def start(self) -> None:
+        """Start it and wait until it serves.
+
+        Raises:
+            RuntimeError: it did not; the message has the end of its log.
+        """
+        command = [sys.executable, "-m", "minikafka.cli.main", "serve"]
+        options = ["--data-dir", str(self._data_dir), "--listen", self.address]
+        options += [word for each in self._settings.items() for word in ("--set", "=".join(each))]
+        with self._log_path.open("ab") as log:
+            process = await trio.lowlevel.open_process(
+                [*command, *options], stdout=PIPE, stderr=log
+            )
+        self._process = process
+        assert process.stdout is not None
+        line = b""
+        with trio.move_on_after(_READY_PATIENCE_S):
+            while not line.endswith(b"\n"):
+                piece = await process.stdout.receive_some()
+                if not piece:
+                    break
+                line += piece
+        if not line.startswith(_READY):
+            text = self._log_path.read_text(encoding="utf-8", errors="replace")
+            raise RuntimeError(f"the broker did not start; it says:\n{text[-2000:]}")
+        self.address = line.removeprefix(_READY).decode().strip()
+
+    async def kill(self) -> None:
+        """SIGKILL: no goodbye, no flush."""
+        assert self._process is not None
+        self._process.kill()
+        await self._process.wait()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._process is not None
+        with trio.move_on_after(_STOP_PATIENCE_S, shield=True):
+            self._process.terminate()
+            await self._process.wait()
+        if self._process.returncode is None:
+            self._process.kill()

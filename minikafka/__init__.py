@@ -1,0 +1,1 @@
+"""A Kafka that installs with pip: protocol, storage, metadata, coordinators, broker, commands."""

@@ -1,0 +1,1 @@
+"""The broker's shell: the only floor that knows trio, sockets and clocks."""

@@ -1,0 +1,136 @@
+"""DeleteRecords 0-2: forget the records before an offset (KIP-107).
+
+-1 means the high watermark. An offset above it, or below 0, is OFFSET_OUT_OF_RANGE; one that is
+already gone changes nothing. A partition that is only compacted is POLICY_VIOLATION, an internal
+topic INVALID_TOPIC_EXCEPTION. The answer is the low watermark: the smallest log start offset of the
+live replicas, and it comes when all of them have deleted, or as REQUEST_TIMED_OUT. The leader's is
+in a checkpoint before the answer is sent, so that a crash does not bring the records back. Segments
+that lie wholly before it go with retention.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from ...metadata.controller import INTERNAL_TOPICS
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from ...storage.errors import LogError
+from ..partition import Partition, PartitionError
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..connection import RequestContext
+
+logger = logging.getLogger(__name__)
+
+_HIGH_WATERMARK = -1
+_UNKNOWN_LOW_WATERMARK = -1
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse:
+    """Move log start offsets."""
+    del context
+    topics = [
+        DeleteRecordsTopicResult(
+            name=topic.name,
+            partitions=[_delete(broker, topic.name, asked) for asked in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    deleted = [
+        one for topic in topics for one in topic.partitions if one.error_code == ErrorCode.NONE
+    ]
+    await _wait_for_replicas(broker, topics, request.timeout_ms / 1000)
+    if deleted:
+        try:
+            await broker.checkpointer.write()
+        except OSError as error:
+            logger.error("a crash may undo the deletion of records: %s", error)
+            for one in deleted:
+                one.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                one.low_watermark = _UNKNOWN_LOW_WATERMARK
+    return DeleteRecordsResponse(topics=topics)
+
+
+class _Deleted:
+    """Wakes the request when all replicas of a partition have deleted."""
+
+    __slots__ = ("error_code", "event")
+
+    def __init__(self) -> None:
+        self.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self.event = trio.Event()
+
+    def settle(self, error_code: ErrorCode) -> None:
+        self.error_code = error_code
+        self.event.set()
+
+
+async def _wait_for_replicas(
+    broker: Broker, topics: list[DeleteRecordsTopicResult], seconds: float
+) -> None:
+    waiting: list[tuple[Partition, _Deleted, DeleteRecordsPartitionResult]] = []
+    for topic in topics:
+        for one in topic.partitions:
+            partition = broker.partitions.get((topic.name, one.partition_index))
+            if one.error_code != ErrorCode.NONE or partition is None:
+                continue
+            if partition.low_watermark() < one.low_watermark:
+                deleted = _Deleted()
+                partition.deletions.add(deleted, one.low_watermark)
+                waiting.append((partition, deleted, one))
+    if not waiting:
+        return
+    try:
+        with trio.move_on_after(max(0.0, seconds)):
+            for _, deleted, _ in waiting:
+                await deleted.event.wait()
+    finally:
+        for partition, deleted, one in waiting:
+            partition.deletions.forget(deleted)
+            one.error_code = deleted.error_code
+            one.low_watermark = partition.low_watermark()
+
+
+def _delete(
+    broker: Broker, topic: str, asked: DeleteRecordsPartition
+) -> DeleteRecordsPartitionResult:
+    try:
+        low_watermark = _advance(broker, topic, asked)
+    except (PartitionError, LogError) as error:
+        return DeleteRecordsPartitionResult(
+            partition_index=asked.partition_index,
+            low_watermark=_UNKNOWN_LOW_WATERMARK,
+            error_code=error.error_code,
+        )
+    return DeleteRecordsPartitionResult(
+        partition_index=asked.partition_index,
+        low_watermark=low_watermark,
+        error_code=ErrorCode.NONE,
+    )
+
+
+def _advance(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> int:
+    partition = broker.partition(topic, asked.partition_index)
+    if topic in INTERNAL_TOPICS:
+        raise PartitionError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    log = partition.log
+    if log.config.cleanup_compact and not log.config.cleanup_delete:
+        raise PartitionError(ErrorCode.POLICY_VIOLATION)
+    offset = log.high_watermark if asked.offset == _HIGH_WATERMARK else asked.offset
+    if not 0 <= offset <= log.high_watermark:
+        raise PartitionError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    partition.delete_records(offset)
+    return log.log_start_offset

@@ -1,0 +1,70 @@
+"""DeleteTopics 1-6: remove topics by name, or from version 6 on also by topic id (KIP-516).
+
+Each topic succeeds or fails on its own. What is named twice, also once by name and once by id, is
+INVALID_REQUEST and stays. With ``delete.topic.enable`` off every topic gets
+TOPIC_DELETION_DISABLED (INVALID_REQUEST before version 3, which does not know that error). The
+answer is sent when clients cannot see the topics any more; their files go a little later, so
+``timeout_ms`` has no meaning. Internal topics can be deleted, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...metadata.controller import TopicReference, delete_topics
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from ..change_error import ChangeError
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..connection import RequestContext
+
+_TOPIC_IDS_FIRST = 6
+_DISABLED_ERROR_FIRST = 3
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse:
+    """Delete what can be deleted."""
+    version = context.api_version
+    if version >= _TOPIC_IDS_FIRST:
+        references = [TopicReference(topic.name, topic.topic_id) for topic in request.topics]
+    else:
+        references = [TopicReference(name) for name in request.topic_names]
+    if not broker.config.delete_topic_enable:
+        code = ErrorCode.TOPIC_DELETION_DISABLED
+        if version < _DISABLED_ERROR_FIRST:
+            code = ErrorCode.INVALID_REQUEST
+        return _all(references, code, "Topic deletion is disabled (delete.topic.enable is false).")
+    try:
+        results = await broker.change(lambda: delete_topics(broker.image, references))
+    except ChangeError as error:
+        return _all(references, error.error_code, str(error))
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=name,
+                topic_id=topic_id,
+                error_code=ErrorCode.NONE if refusal is None else refusal.error_code,
+                error_message=None if refusal is None else refusal.message,
+            )
+            for name, topic_id, refusal in results
+        ]
+    )
+
+
+def _all(references: list[TopicReference], code: int, message: str) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(
+                name=name, topic_id=topic_id, error_code=code, error_message=message
+            )
+            for name, topic_id in references
+        ]
+    )

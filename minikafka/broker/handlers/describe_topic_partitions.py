@@ -1,0 +1,132 @@
+"""DescribeTopicPartitions 0: topics page by page (KIP-966).
+
+Topics come sorted by name; no names mean all topics. An answer holds at most
+``response_partition_limit`` partitions, and never more than ``max.request.partition.size.limit``;
+``next_cursor`` names the first partition that did not fit, and is null when nothing is left. A
+cursor's topic must be among the names asked for, if there are any. Eligible leader replicas are
+those of KIP-966.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...metadata.controller import INTERNAL_TOPICS, topic_name_problem
+from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_topic_partitions import (
+    CursorResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from ...protocol.schema import ZERO_UUID
+from ..cluster_view import ClusterView
+from .authorization import NOT_ASKED, TOPIC_OPERATIONS
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..connection import RequestContext
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Answer with one page."""
+    del context
+    asked = {topic.name for topic in request.topics}
+    names = sorted(asked or broker.image.topics)
+    first_partition = 0
+    if request.cursor is not None:
+        start = request.cursor.topic_name
+        if request.cursor.partition_index < 0 or (asked and start not in asked):
+            return _invalid(names)
+        names = [name for name in names if name >= start]
+        if names and names[0] == start:
+            first_partition = request.cursor.partition_index
+    limit = min(request.response_partition_limit, broker.config.max_request_partition_size_limit)
+    return _page(broker, names, first_partition, max(1, limit))
+
+
+def _page(
+    broker: Broker, names: list[str], first_partition: int, limit: int
+) -> DescribeTopicPartitionsResponse:
+    response = DescribeTopicPartitionsResponse(topics=[])
+    view = ClusterView(broker)
+    for name in names:
+        if limit == 0:
+            response.next_cursor = CursorResponse(topic_name=name, partition_index=0)
+            break
+        topic = broker.image.topics.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            first_partition = 0
+            continue
+        end = first_partition + limit
+        shown = topic.partitions[first_partition:end]
+        response.topics.append(_describe(view, topic, shown))
+        if end < len(topic.partitions):
+            response.next_cursor = CursorResponse(topic_name=name, partition_index=end)
+            break
+        limit -= len(shown)
+        first_partition = 0
+    return response
+
+
+def _describe(
+    view: ClusterView, topic: TopicImage, partitions: list[PartitionImage]
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[_partition(view, topic.name, one) for one in partitions],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partition(
+    view: ClusterView, topic: str, image: PartitionImage
+) -> DescribeTopicPartitionsResponsePartition:
+    leader, offline_replicas = view.partition(topic, image)
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
+        partition_index=image.partition,
+        leader_id=leader,
+        leader_epoch=image.leader_epoch,
+        replica_nodes=list(image.replicas),
+        isr_nodes=list(image.in_sync_replicas),
+        eligible_leader_replicas=list(image.eligible_leader_replicas),
+        last_known_elr=list(image.last_known_eligible_leaders),
+        offline_replicas=offline_replicas,
+    )
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic_name_problem(name):
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code,
+        name=name,
+        topic_id=ZERO_UUID,
+        partitions=[],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _invalid(names: list[str]) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST,
+                name=name,
+                topic_id=ZERO_UUID,
+                partitions=[],
+                topic_authorized_operations=NOT_ASKED,
+            )
+            for name in names
+        ]
+    )

@@ -1,0 +1,67 @@
+"""EndTxn 0-5: commit or abort a transaction (KIP-98).
+
+Answered when the decision is committed, in the call that moves the high watermark; the markers
+follow. From version 5 on every transaction ends its epoch, and the answer has the id and epoch of
+the next one (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...coordinator.transaction import EndTransaction, TransactionReply
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ..answers import LaterAnswer
+from ..partition import PartitionError
+from ..transaction_errors import fenced_error
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..connection import RequestContext
+
+_FENCED_FIRST = 2
+_OWN_EPOCH_FIRST = 5
+
+
+class _Decided(LaterAnswer):
+    """The answer, when the coordinator replies; it always does."""
+
+    __slots__ = ("_version",)
+
+    def __init__(self, version: int) -> None:
+        super().__init__()
+        self._version = version
+
+    def put(self, reply: TransactionReply) -> None:
+        """The coordinator replies."""
+        knows_fenced = self._version >= _FENCED_FIRST
+        self.response = EndTxnResponse(
+            error_code=fenced_error(reply.error_code, knows_fenced=knows_fenced),
+            producer_id=reply.producer_id,
+            producer_epoch=reply.producer_epoch,
+        )
+        self.ready()
+
+    def give_up(self) -> None:
+        """The client is gone; the transaction ends all the same."""
+
+
+async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest) -> LaterAnswer:
+    """Decide."""
+    version = context.api_version
+    decided = _Decided(version)
+    command = EndTransaction(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        request.committed,
+        2 if version >= _OWN_EPOCH_FIRST else 0,
+    )
+    try:
+        if not request.transactional_id:
+            raise PartitionError(ErrorCode.INVALID_REQUEST)
+        broker.transactions.begin(command, decided)
+    except PartitionError as error:
+        decided.put(TransactionReply(error.error_code))
+    return decided

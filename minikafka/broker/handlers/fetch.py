@@ -1,0 +1,324 @@
+"""Fetch 4-18: whole batches from the log, straight from its files.
+
+Long poll: a fetch with fewer than min_bytes waits for appends (no polling) until max_wait_ms.
+Incremental sessions (KIP-227), topic ids from version 13 (KIP-516), leader-epoch fencing (KIP-320),
+truncation detection by last_fetched_epoch (KIP-595), read_committed bounded by the last stable
+offset. max_bytes and partition_max_bytes are honoured but for the first batch of the first
+non-empty partition, which is always sent whole (KIP-74).
+
+From version 11 on followers serve, too, up to the high watermark that they know; and a leader sends
+consumers that name their rack to an in-sync replica there, where ``replica.selector.class`` is
+RackAwareReplicaSelector (KIP-392). Whoever asked the wrong broker hears who leads (KIP-951).
+Brokers fetch from each other in another way (`minikafka.broker.replica_serving`), so
+``replica_id`` >= 0 is served as a consumer. Clients are not throttled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from ...protocol.schema import ZERO_UUID
+from ...storage.errors import LogError
+from ..current_leader import LEADER_ELSEWHERE, current_leader, endpoints_of
+from ..fetch_sessions import CachedPartition, FetchPlan, PartitionKey, SessionError
+from ..partition import Partition, PartitionError
+from ..read_replicas import preferred_read_replica
+from ..transport import FilePayload
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..connection import RequestContext
+
+_TOPIC_IDS_FIRST = 13
+_SESSIONS_FIRST = 7
+_FOLLOWERS_FIRST = 11
+_NODE_ENDPOINTS_FIRST = 16
+_READ_COMMITTED = 1
+_NOTHING = b""
+_PARTITIONS_PER_CHECKPOINT = 32
+_FILES_PER_ANSWER_MAX = 64
+"""Files that one answer keeps open until it is sent; a client may never take it."""
+_COPIED_SIZE_BYTES_MAX = 256 * 1024
+"""Bytes of further partitions that go into memory instead; the rest waits for the next fetch."""
+
+
+class _Found(NamedTuple):
+    """One partition's answer, and how many bytes of records it carries."""
+
+    cached: CachedPartition
+    answer: PartitionData
+    size_bytes: int
+
+
+class _Waiter:
+    """Wakes a fetch when one of its partitions has news."""
+
+    __slots__ = ("changed", "event")
+
+    def __init__(self) -> None:
+        self.event = trio.Event()
+        self.changed: dict[Partition, None] = {}
+
+    def notify(self, partition: Partition) -> None:
+        self.changed[partition] = None
+        self.event.set()
+
+
+async def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse:
+    """Read what is there; wait for more when it is too little."""
+    by_id = context.api_version >= _TOPIC_IDS_FIRST
+    now = broker.clock.monotonic()
+    if context.api_version < _SESSIONS_FIRST:
+        request.session_epoch = -1
+    try:
+        plan = broker.fetch_sessions.plan(request, by_id, now)
+    except SessionError as error:
+        return FetchResponse(error_code=error.error_code, responses=[])
+    reader = _Reader(broker, request, context.api_version)
+    found, satisfied = await reader.read(plan.partitions)
+    if not satisfied and plan.partitions:
+        await _wait(broker, reader, found, now + request.max_wait_ms / 1000)
+        found, _ = await reader.read(plan.partitions)
+    response = _answer(plan, found)
+    if reader.leaders_elsewhere and context.api_version >= _NODE_ENDPOINTS_FIRST:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
+            for one in endpoints_of(broker, reader.leaders_elsewhere)
+        ]
+    return response
+
+
+async def _wait(broker: Broker, reader: _Reader, found: list[_Found], deadline: float) -> None:
+    """Wait until there is enough to answer with: min_bytes, an error, the deadline, a stop.
+
+    Only partitions with news are looked at again: a client may fetch thousands of them.
+    """
+    waiter = _Waiter()
+    waiting = reader.partitions
+    sizes: dict[Partition, int] = {}
+    for partition, one in zip(waiting.values(), found, strict=True):
+        partition.waiters[waiter] = None
+        sizes[partition] = one.size_bytes
+        if partition.log.high_watermark != one.answer.high_watermark:
+            waiter.notify(partition)  # while the other partitions were read
+    cached_by_partition = {partition: cached for cached, partition in waiting.items()}
+    total = sum(sizes.values())
+    try:
+        with trio.move_on_at(deadline):
+            while not broker.is_stopping:
+                await waiter.event.wait()
+                waiter.event = trio.Event()
+                changed, waiter.changed = waiter.changed, {}
+                for partition in changed:
+                    cached = cached_by_partition[partition]
+                    size_bytes = reader.size_of(cached)
+                    if size_bytes is None:
+                        return
+                    total += size_bytes - sizes[partition]
+                    now = reader.partitions[cached]
+                    if now is not partition:  # it was offline, and is back as another object
+                        del sizes[partition]
+                        now.waiters[waiter] = None
+                        cached_by_partition[now] = cached
+                    sizes[now] = size_bytes
+                if total >= reader.min_bytes:
+                    return
+    finally:
+        for partition in sizes:
+            partition.waiters.pop(waiter, None)
+
+
+class _Reader:
+    """Reads the partitions of one request, as often as it takes."""
+
+    def __init__(self, broker: Broker, request: FetchRequest, version: int) -> None:
+        self._broker = broker
+        self._request = request
+        self._by_id = version >= _TOPIC_IDS_FIRST
+        followers = version >= _FOLLOWERS_FIRST
+        self._find = broker.replicas.find_readable if followers else broker.partition
+        self._rack = request.rack_id if broker.replicas.is_rack_aware else ""
+        self._committed = request.isolation_level == _READ_COMMITTED
+        self.min_bytes = request.min_bytes
+        self.partitions: dict[CachedPartition, Partition] = {}
+        self.leaders_elsewhere: dict[int, None] = {}
+        self._files_left = 0
+        self._copy_left_bytes = 0
+
+    async def read(self, wanted: Sequence[CachedPartition]) -> tuple[list[_Found], bool]:
+        """Read all partitions; True when the answer need not wait (bytes, error, divergence)."""
+        request = self._request
+        remaining = min(request.max_bytes, self._broker.config.fetch_max_bytes)
+        total = 0
+        found: list[_Found] = []
+        urgent = request.max_wait_ms <= 0
+        self.partitions = {}
+        self._files_left = _FILES_PER_ANSWER_MAX
+        self._copy_left_bytes = _COPIED_SIZE_BYTES_MAX
+        for cached in wanted:
+            try:
+                one = self._read_one(cached, remaining, is_first=total == 0)
+            except (PartitionError, LogError) as error:
+                one = _Found(cached, self._refused(cached, ErrorCode(error.error_code)), 0)
+                urgent = True
+            urgent = (
+                urgent
+                or one.answer.diverging_epoch.end_offset >= 0
+                or one.answer.preferred_read_replica >= 0
+            )
+            total += one.size_bytes
+            remaining -= one.size_bytes
+            found.append(one)
+            if len(found) % _PARTITIONS_PER_CHECKPOINT == 0:
+                await trio.lowlevel.checkpoint()
+        return found, urgent or total >= request.min_bytes
+
+    def _read_one(self, cached: CachedPartition, remaining: int, *, is_first: bool) -> _Found:
+        name, topic_id, number = cached.key
+        asked = cached.asked
+        broker = self._broker
+        name = broker.topic_name(name, topic_id, self._by_id)
+        partition = self._find(name, number, asked.current_leader_epoch)
+        self.partitions[cached] = partition
+        log = partition.log
+        high_watermark = log.high_watermark
+        stable = log.last_stable_offset
+        answer = PartitionData(
+            partition_index=number,
+            error_code=0,
+            high_watermark=high_watermark,
+            last_stable_offset=stable,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if self._committed else None,
+            records=_NOTHING,
+        )
+        if asked.last_fetched_epoch >= 0 and self._diverges(partition, cached, answer):
+            return _Found(cached, answer, 0)
+        if self._rack and partition.is_leader:
+            preferred = preferred_read_replica(broker, partition, self._rack, asked.fetch_offset)
+            if preferred is not None:
+                answer.preferred_read_replica = preferred
+                return _Found(cached, answer, 0)
+        limit = min(asked.partition_max_bytes, remaining)
+        if not self._files_left:
+            limit = min(limit, self._copy_left_bytes)
+        if limit <= 0 and not is_first:
+            return _Found(cached, answer, 0)
+        read = log.read(
+            asked.fetch_offset,
+            size_bytes_max=max(limit, 0),
+            upper_bound_offset=stable if self._committed else high_watermark,
+            minimum_one_batch=is_first,
+        )
+        if read.records is None:
+            return _Found(cached, answer, 0)
+        if self._committed:
+            answer.aborted_transactions = [
+                AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+                for one in log.aborted_transactions(asked.fetch_offset, read.next_offset)
+            ]
+        if self._files_left:
+            self._files_left -= 1
+            answer.records = FilePayload(read.records)
+        else:
+            self._copy_left_bytes -= read.records.size_bytes
+            try:
+                answer.records = read.records.read()
+            except OSError as error:
+                raise log.fail(error) from error
+        return _Found(cached, answer, read.records.size_bytes)
+
+    def size_of(self, cached: CachedPartition) -> int | None:
+        """Bytes that a partition has for this fetch now; None when it has an error."""
+        self._files_left = 1
+        try:
+            return self._read_one(cached, self._request.max_bytes, is_first=True).size_bytes
+        except (PartitionError, LogError):
+            return None
+
+    @staticmethod
+    def _diverges(partition: Partition, cached: CachedPartition, answer: PartitionData) -> bool:
+        asked = cached.asked
+        end = partition.log.end_offset_for_epoch(asked.last_fetched_epoch)
+        if end.leader_epoch < 0 or end.end_offset < 0:
+            raise PartitionError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if end.leader_epoch < asked.last_fetched_epoch or end.end_offset < asked.fetch_offset:
+            answer.diverging_epoch = EpochEndOffset(
+                epoch=end.leader_epoch, end_offset=end.end_offset
+            )
+            return True
+        return False
+
+    def _refused(self, cached: CachedPartition, code: ErrorCode) -> PartitionData:
+        leader = LeaderIdAndEpoch()
+        if code in LEADER_ELSEWHERE:
+            leader_id, leader_epoch = current_leader(self._broker, *cached.key)
+            leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+            self.leaders_elsewhere[leader_id] = None
+        return PartitionData(
+            partition_index=cached.key[2],
+            error_code=code,
+            high_watermark=-1,
+            last_stable_offset=-1,
+            log_start_offset=-1,
+            current_leader=leader,
+            aborted_transactions=None,
+            records=_NOTHING,
+        )
+
+
+def _answer(plan: FetchPlan, found: list[_Found]) -> FetchResponse:
+    session = plan.session
+    topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+    served: list[PartitionKey] = []
+    for cached, answer, size_bytes in found:
+        if session is not None:
+            is_news = _remember(cached, answer, size_bytes)
+            if plan.is_incremental and not is_news:
+                continue
+            if size_bytes:
+                served.append(cached.key)
+        name, topic_id, _ = cached.key
+        topic = topics.get((name, topic_id))
+        if topic is None:
+            topic = topics[name, topic_id] = FetchableTopicResponse(
+                topic_id=topic_id or ZERO_UUID, topic=name, partitions=[]
+            )
+        topic.partitions.append(answer)
+    if session is not None:
+        session.move_to_end(served)
+    return FetchResponse(session_id=plan.session_id, responses=list(topics.values()))
+
+
+def _remember(cached: CachedPartition, answer: PartitionData, size_bytes: int) -> bool:
+    """Note in the session what the client is about to learn; True when it is news to it."""
+    is_news = (
+        size_bytes > 0
+        or answer.error_code != 0
+        or answer.diverging_epoch.end_offset >= 0
+        or answer.high_watermark != cached.high_watermark
+        or answer.log_start_offset != cached.log_start_offset
+        or answer.last_stable_offset != cached.last_stable_offset
+    )
+    if answer.error_code != 0:
+        # Told again until it goes away: an error is never "unchanged".
+        cached.high_watermark = -1
+    else:
+        cached.high_watermark = answer.high_watermark
+        cached.log_start_offset = answer.log_start_offset
+        cached.last_stable_offset = answer.last_stable_offset
+    return is_news

@@ -1,0 +1,173 @@
+"""ListOffsets 1-11: the offset at a time, or at an end of the log.
+
+A timestamp asks for the first record that is not older; there is none when that record lies at or
+above what the reader may see (the high watermark, or with read_committed the last stable offset).
+Negative timestamps ask for
+
+====  =====================  ======================================================================
+-1    latest                 the high watermark or the last stable offset (KIP-98)
+-2    earliest               the log start offset
+-3    max timestamp, v7      the record with the largest timestamp (KIP-734)
+-4    earliest local, v8     the log start offset: everything is local (KIP-405)
+-5    latest tiered, v9      -1: nothing is tiered (KIP-1005)
+-6    earliest pending, v11  -1: nothing waits to be tiered (KIP-1023)
+====  =====================  ======================================================================
+
+and any other, or one of a newer version, is UNSUPPORTED_VERSION. ``replica_id`` -1 is a consumer;
+any other sees the log end offset, and -2, Kafka's debugging consumer, also that of a follower. A
+new leader that does not know yet how much its predecessors committed answers OFFSET_NOT_AVAILABLE
+(before version 5 LEADER_NOT_AVAILABLE) where that matters (KIP-207). A partition named twice is
+INVALID_REQUEST. ``current_leader_epoch`` is fenced (KIP-320).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import trio
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ...storage.errors import LogError
+from ...storage.results import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, TimestampOffset
+from ..partition import Partition, PartitionError
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..connection import RequestContext
+
+_LATEST = -1
+_EARLIEST = -2
+_MAX_TIMESTAMP = -3
+_EARLIEST_LOCAL = -4
+_LATEST_TIERED = -5
+_EARLIEST_PENDING_UPLOAD = -6
+_FIRST_VERSIONS = {
+    _LATEST: 1,
+    _EARLIEST: 1,
+    _MAX_TIMESTAMP: 7,
+    _EARLIEST_LOCAL: 8,
+    _LATEST_TIERED: 9,
+    _EARLIEST_PENDING_UPLOAD: 11,
+}
+_CONSUMER = -1
+_DEBUGGING_CONSUMER = -2
+_OFFSET_NOT_AVAILABLE_FIRST = 5
+_READ_COMMITTED = 1
+_FOUND_NOWHERE = (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD)
+_NOTHING = TimestampOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    """Look into each partition."""
+    times = Counter(
+        (topic.name, asked.partition_index)
+        for topic in request.topics
+        for asked in topic.partitions
+    )
+    topics: list[ListOffsetsTopicResponse] = []
+    for topic in request.topics:
+        answers: list[ListOffsetsPartitionResponse] = []
+        for asked in topic.partitions:
+            if times[topic.name, asked.partition_index] > 1:
+                answers.append(_refused(asked, ErrorCode.INVALID_REQUEST))
+                continue
+            if asked.timestamp >= 0 or asked.timestamp == _MAX_TIMESTAMP:
+                # These read a batch from the disk and decode it.
+                await trio.lowlevel.checkpoint()
+            answers.append(_answer(broker, topic.name, asked, request, context.api_version))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _answer(
+    broker: Broker,
+    topic: str,
+    asked: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    version: int,
+) -> ListOffsetsPartitionResponse:
+    if asked.timestamp < 0 and version < _FIRST_VERSIONS.get(asked.timestamp, version + 1):
+        return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        find = broker.partition
+        if request.replica_id == _DEBUGGING_CONSUMER:
+            find = broker.replicas.find_replica
+        partition = find(topic, asked.partition_index, asked.current_leader_epoch)
+        found = _find(partition, asked.timestamp, _end(partition, request))
+        if _may_be_more(partition, asked.timestamp, found, request):
+            return _refused(
+                asked,
+                ErrorCode.OFFSET_NOT_AVAILABLE
+                if version >= _OFFSET_NOT_AVAILABLE_FIRST
+                else ErrorCode.LEADER_NOT_AVAILABLE,
+            )
+    except (PartitionError, LogError) as error:
+        return _refused(asked, ErrorCode(error.error_code))
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        error_code=ErrorCode.NONE,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
+
+
+def _end(partition: Partition, request: ListOffsetsRequest) -> int:
+    """The first offset that the reader does not see."""
+    if request.replica_id != _CONSUMER:
+        return partition.log.log_end_offset
+    if request.isolation_level == _READ_COMMITTED:
+        return partition.log.last_stable_offset
+    return partition.log.high_watermark
+
+
+def _may_be_more(
+    partition: Partition, timestamp: int, found: TimestampOffset, request: ListOffsetsRequest
+) -> bool:
+    """Whether the answer may be less than what a reader was told by the leader before."""
+    leader = partition.leader
+    return (
+        leader is not None
+        and not partition.is_alone
+        and not leader.is_high_watermark_known
+        and request.replica_id == _CONSUMER
+        and (timestamp == _LATEST or (found == _NOTHING and timestamp not in _FOUND_NOWHERE))
+    )
+
+
+def _find(partition: Partition, timestamp: int, end: int) -> TimestampOffset:
+    log = partition.log
+    match timestamp:
+        case -1:  # latest
+            return TimestampOffset(NO_TIMESTAMP, end, partition.leader_epoch)
+        case -2 | -4:  # earliest, earliest local
+            return _earliest(partition)
+        case -5 | -6:  # latest tiered, earliest pending upload
+            return _NOTHING
+        case -3:  # max timestamp
+            found = log.max_timestamp()
+        case _:
+            found = log.offset_for_timestamp(timestamp)
+    return found if found is not None and found.offset < end else _NOTHING
+
+
+def _earliest(partition: Partition) -> TimestampOffset:
+    start = partition.log.log_start_offset
+    epochs = partition.log.leader_epochs
+    # A log without records has no epochs; its first record will have the leader's.
+    epoch = epochs.epoch_for(start) if epochs.entries else partition.leader_epoch
+    return TimestampOffset(NO_TIMESTAMP, start, epoch)
+
+
+def _refused(asked: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)

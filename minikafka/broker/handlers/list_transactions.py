@@ -1,0 +1,78 @@
+"""ListTransactions 0-2: the transactions that this broker coordinates (KIP-664).
+
+Filters: states, producer ids, how long a transaction has been open (version 1, KIP-994), and a
+regular expression that the whole id has to fit (version 2, KIP-1152). It is matched by RE2, whose
+dialect Kafka speaks: no pattern takes long, and what would need it to is no pattern.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import re2
+
+from ...coordinator.transaction import TransactionState as State
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+    from ..connection import RequestContext
+
+_PATTERN_LENGTH_MAX = 1_000
+_PATTERN_SIZE_BYTES_MAX = 1024 * 1024
+"""Memory of a compiled pattern: what is counted in it is written out."""
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse:
+    """List what passes the filters."""
+    del context
+    runtime = broker.transactions.runtime
+    if runtime.is_loading:
+        return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    pattern = request.transactional_id_pattern or ""
+    try:
+        if len(pattern) > _PATTERN_LENGTH_MAX:
+            return _refused(ErrorCode.INVALID_REGULAR_EXPRESSION)
+        matches = re2.compile(pattern, _options()).fullmatch if pattern else None
+    except re2.error:
+        return _refused(ErrorCode.INVALID_REGULAR_EXPRESSION)
+    titles = {state.title for state in State}
+    wanted_states = titles.intersection(request.state_filters)
+    unknown = [one for one in request.state_filters if one not in titles]
+    now_ms = broker.clock.wall_ms()
+    found = [
+        TransactionState(
+            transactional_id=entry.transactional_id,
+            producer_id=entry.producer_id,
+            transaction_state=entry.state.title,
+        )
+        for shard in runtime.loaded_shards()
+        for entry in shard.entries()
+        if (not request.state_filters or entry.state.title in wanted_states)
+        and (not request.producer_id_filters or entry.producer_id in request.producer_id_filters)
+        and (request.duration_filter < 0 or 0 <= entry.start_ms <= now_ms - request.duration_filter)
+        and (matches is None or matches(entry.transactional_id))
+    ]
+    return ListTransactionsResponse(
+        error_code=ErrorCode.NONE, unknown_state_filters=unknown, transaction_states=found
+    )
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _PATTERN_SIZE_BYTES_MAX
+    return options
+
+
+def _refused(code: ErrorCode) -> ListTransactionsResponse:
+    return ListTransactionsResponse(
+        error_code=code, unknown_state_filters=[], transaction_states=[]
+    )

@@ -1,0 +1,184 @@
+"""From a data directory to a broker that is ready to run: lock, recover, replay."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..consensus.config import QuorumConfig
+from ..metadata.records import MetadataLogError, decode_record
+from ..metadata.settings import InvalidSettingError
+from ..storage.disk import Disk, RealDisk
+from ..storage.errors import LogError
+from ..storage.log_directory import LogDirectory
+from ..storage.record_log import RecordLog
+from .broker import Broker, new_cluster_id
+from .clock import Clock, SystemClock
+from .config import BrokerConfig
+from .descriptors import descriptor_budget, raise_limit
+from .metadata_store import MetadataStore
+from .quorum import Quorum
+from .start_error import StartError
+from .topology import Topology, topology_of
+from .workers import RunInThread, run_in_worker_thread
+
+OLD_METADATA_FILE = "metadata.log"
+"""Where brokers kept their metadata before there was a quorum."""
+
+_HEARTBEATS_PER_ELECTION_TIMEOUT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerOptions:
+    """What ``minikafka serve`` was told.
+
+    Attributes:
+        config: settings; ``listeners`` and ``advertised.listeners`` say where to listen (port 0
+            picks a free one) and what clients are told.
+        data_dir: where the logs live; made if it is not there.
+        is_ephemeral: True when nothing needs to survive, so nothing is synced.
+    """
+
+    config: BrokerConfig
+    data_dir: Path
+    is_ephemeral: bool = False
+
+
+def open_broker(
+    options: BrokerOptions,
+    *,
+    disk: Disk | None = None,
+    rng: random.Random | None = None,
+    clock: Clock | None = None,
+    run_in_thread: RunInThread = run_in_worker_thread,
+) -> Broker:
+    """Lock the data directory, recover what is in it, and build the broker.
+
+    Args:
+        options: what to run.
+        disk: where the data directory is; the machine's disk unless a simulation brings its own.
+        rng: where all random choices come from; the system's generator by default.
+        clock: the machine's clocks by default.
+        run_in_thread: runs what blocks; in worker threads by default.
+
+    Raises:
+        StartError: the directory is in use, another node's, or cannot be read.
+    """
+    rng = rng or random.SystemRandom()
+    path = str(options.data_dir)
+    real_disk = RealDisk()
+    disk = disk or real_disk
+    raise_limit()
+    try:
+        topology = topology_of(options.config)
+        directory = LogDirectory.open(
+            disk,
+            path,
+            # In a cluster the first controller chooses one, and the others learn it.
+            new_cluster_id="" if topology.is_clustered else new_cluster_id(rng),
+            node_id=options.config.node_id,
+            open_files_max=descriptor_budget().files,
+        )
+        real_disk.make_room = directory.files.make_room
+    except InvalidSettingError as error:
+        raise StartError(str(error)) from None
+    except (LogError, OSError) as error:
+        raise StartError(f"cannot use the data directory {path}: {error}") from None
+    try:
+        quorum = _open_quorum(disk, path, options, topology, rng, run_in_thread)
+        store = _replay(disk, path, quorum, directory.cluster_id)
+        if not topology.is_clustered:
+            _check_replicas(store, path, topology.node_id)
+        broker = Broker(
+            options.config,
+            topology,
+            store,
+            quorum,
+            directory,
+            clock or SystemClock(),
+            rng,
+            run_in_thread,
+        )
+        if topology.is_broker:
+            broker.open_logs()
+    except StartError:
+        directory.close(clean=False)
+        raise
+    except (LogError, OSError, MetadataLogError) as error:
+        directory.close(clean=False)
+        raise StartError(f"cannot recover the data directory {path}: {error}") from error
+    return broker
+
+
+def _open_quorum(
+    disk: Disk,
+    path: str,
+    options: BrokerOptions,
+    topology: Topology,
+    rng: random.Random,
+    run_in_thread: RunInThread,
+) -> Quorum:
+    timeout_s = options.config.controller_quorum_election_timeout_ms / 1000
+    config = QuorumConfig(
+        topology.node_id,
+        frozenset(topology.voters),
+        election_timeout_s=timeout_s,
+        heartbeat_s=timeout_s / _HEARTBEATS_PER_ELECTION_TIMEOUT,
+    )
+    return Quorum.open(
+        disk,
+        path,
+        config,
+        dice=rng.uniform,
+        sync=not options.is_ephemeral,
+        run_in_thread=run_in_thread,
+        snapshot_size_bytes_min=options.config.metadata_log_max_record_bytes_between_snapshots,
+    )
+
+
+def _replay(disk: Disk, path: str, quorum: Quorum, cluster_id: str) -> MetadataStore:
+    """The metadata as far as it is known to be committed."""
+    store = MetadataStore(cluster_id)
+    store.may_have_lost = quorum.may_have_lost
+    store.write_restored = quorum.restore
+    stored = quorum.stored()
+    store.replay_stored(stored.snapshot)
+    store.replay_stored(payload for _, payload in stored.entries)
+    if quorum.config.is_alone and not store.image.version:
+        _take_over(disk, f"{path}/{OLD_METADATA_FILE}", store)
+    return store
+
+
+def _check_replicas(store: MetadataStore, path: str, node_id: int) -> None:
+    """A broker that is the whole cluster has nobody to follow.
+
+    Raises:
+        StartError: there are replicas on other brokers.
+    """
+    replicas = {
+        broker_id
+        for topic in store.image.topics.values()
+        for partition in topic.partitions
+        for broker_id in partition.replicas
+    }
+    others = sorted(replicas - {node_id})
+    if others:
+        raise StartError(
+            f"the data directory {path} is of a cluster: partitions have replicas on brokers "
+            f"{', '.join(map(str, others))}, but this broker (node.id={node_id}) is started alone; "
+            f"start it with the --quorum and --node-id it had"
+        )
+
+
+def _take_over(disk: Disk, path: str, store: MetadataStore) -> None:
+    """Read the metadata log of a broker that knew no quorum."""
+    if not disk.exists(path):
+        return
+    old = RecordLog.open(disk, path)
+    try:
+        store.restore([decode_record(payload) for payload in old.records()])
+        store.may_have_lost = old.may_have_lost
+    finally:
+        old.close()
+    disk.rename(path, f"{path}.taken-over")

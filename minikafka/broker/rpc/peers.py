@@ -1,0 +1,143 @@
+"""The other nodes: who is where, and connections to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+
+import trio
+
+from .client import Address, Connect, Loss, RpcClient
+from .identity import Hello, Identity
+from .wire import connect
+
+NODES_MAX = 4096
+"""Nodes whose addresses are remembered; whoever says hello may be a stranger."""
+
+
+class Lane(IntEnum):
+    """Connections to the same node that do not hold each other up.
+
+    Votes and heartbeats must not wait behind ten megabytes of records.
+    """
+
+    CONTROL = 0
+    RECORDS = 1
+
+
+class Peers:
+    """Clients for other nodes, made when they are first wanted.
+
+    Attributes:
+        addresses: where each node's internal listener is: the voters by configuration, others by
+            their registration.
+        on_lost: called for each control connection that ended, after the first attempt to make it
+            anew (`Loss.is_gone` says what that attempt found), and for each attempt that was
+            refused.
+        on_broken: called with the node id when any connection ends, before anything is known about
+            why.
+        on_connected: called for each control connection that was made.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        addresses: Mapping[int, Address],
+        *,
+        connect_to: Connect = connect,
+    ) -> None:
+        self._identity = identity
+        self.addresses: dict[int, Address] = dict(addresses)
+        self._fixed = frozenset(addresses)
+        self.on_lost: list[Callable[[Loss], None]] = []
+        self.on_broken: list[Callable[[int], None]] = []
+        self.on_connected: list[Callable[[Hello], None]] = []
+        self._connect_to = connect_to
+        self._clients: dict[tuple[int, Lane], RpcClient] = {}
+        self._scopes: dict[tuple[int, Lane], trio.CancelScope] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the connections until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            for key in self._clients:
+                nursery.start_soon(self._run_client, key)
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None  # it takes no more clients
+
+    def client(self, node_id: int, lane: Lane = Lane.CONTROL) -> RpcClient:
+        """The client for a node; it begins to connect when it is first asked for."""
+        key = (node_id, lane)
+        client = self._clients.get(key)
+        if client is None:
+            is_told = lane is Lane.CONTROL
+            client = self._clients[key] = RpcClient(
+                self._identity,
+                node_id,
+                self.addresses.get(node_id),
+                on_connected=self._connected if is_told else None,
+                on_broken=self._broken,
+                on_lost=self._lost if is_told else None,
+                connect_to=self._connect_to,
+            )
+            if self._nursery is not None:
+                self._nursery.start_soon(self._run_client, key)
+        return client
+
+    async def _run_client(self, key: tuple[int, Lane]) -> None:
+        client = self._clients.get(key)
+        if client is None:  # forgotten before it began
+            return
+        with trio.CancelScope() as self._scopes[key]:
+            await client.run()
+
+    def _connected(self, hello: Hello) -> None:
+        for listener in self.on_connected:
+            listener(hello)
+
+    def _broken(self, node_id: int) -> None:
+        for listener in self.on_broken:
+            listener(node_id)
+
+    def _lost(self, loss: Loss) -> None:
+        for listener in self.on_lost:
+            listener(loss)
+
+    def set_address(self, node_id: int, address: Address) -> None:
+        """A node registered with an address; that of a voter is fixed by configuration."""
+        if node_id in self._fixed or (
+            node_id not in self.addresses and len(self.addresses) >= NODES_MAX
+        ):
+            return
+        self.addresses[node_id] = address
+        for lane in Lane:
+            client = self._clients.get((node_id, lane))
+            if client is not None:
+                client.move(address)
+
+    def is_connected(self, node_id: int) -> bool:
+        """True while there is a control connection to a node."""
+        client = self._clients.get((node_id, Lane.CONTROL))
+        return client is not None and client.is_connected
+
+    def forget(self, node_id: int) -> None:
+        """A node is not part of the cluster any more."""
+        if node_id in self._fixed:
+            return
+        self.addresses.pop(node_id, None)
+        for lane in Lane:
+            self._clients.pop((node_id, lane), None)
+            scope = self._scopes.pop((node_id, lane), None)
+            if scope is not None:
+                scope.cancel()
+
+    def kick(self, node_id: int) -> None:
+        """A node is there (it just said hello): whoever wants to reach it need not rest."""
+        for lane in Lane:
+            client = self._clients.get((node_id, lane))
+            if client is not None:
+                client.kick()

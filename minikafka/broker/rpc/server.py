@@ -1,0 +1,297 @@
+"""The side that answers: operations by name, each request in a task of its own.
+
+Answers leave in any order. Messages without an answer are handled in the order in which they come,
+by plain functions; so are the requests of some operations, which are answered whenever it suits. A
+request whose asking side goes away, or gives up, is cancelled.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import trio
+
+from .frames import Frame, FrameKind, Reply, RpcProtocolError
+from .identity import Hello, Identity, decode_hello
+from .link import Link, RpcFailure
+from .wire import WireLostError, wire_of
+
+logger = logging.getLogger(__name__)
+
+REQUESTS_AT_ONCE_MAX = 1024
+"""Requests that one connection may have open; a node asks for no more (`CALLS_AT_ONCE_MAX`)."""
+REQUESTS_SIZE_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes of open requests of one connection; with more of them the next one is not read yet."""
+CONNECTIONS_MAX = 512
+HELLO_SECONDS_MAX = 5.0
+_REFUSALS_REMEMBERED_MAX = 256
+_ACCEPT_PAUSE_SECONDS = 0.1
+
+Handler = Callable[[int, Any, Sequence[memoryview]], Awaitable[Reply | tuple[Any, Sequence[Any]]]]
+"""Awaited with (node that asks, fields, attachments)."""
+OneWayHandler = Callable[[int, Any, Sequence[memoryview]], None]
+Respond = Callable[[Any, Sequence[Any]], None]
+"""Called once with fields and attachments; when the asking side is gone, nothing happens."""
+DeferredHandler = Callable[[int, Any, Sequence[memoryview], Respond], None]
+"""Called with (node that asks, fields, attachments, how to answer)."""
+
+
+class RpcServer:
+    """Answers other nodes.
+
+    Attributes:
+        connections: how many there are.
+    """
+
+    def __init__(
+        self, identity: Identity, *, on_hello: Callable[[Hello], None] | None = None
+    ) -> None:
+        self._identity = identity
+        self._on_hello = on_hello
+        self._operations: dict[str, Handler] = {}
+        self._one_way: dict[str, OneWayHandler] = {}
+        self._deferred: dict[str, DeferredHandler] = {}
+        self._refused: dict[str, None] = {}
+        self.connections = 0
+
+    def register(self, operation: str, handler: Handler) -> None:
+        """Answer an operation with what an async function returns.
+
+        The function may raise `RpcFailure`; any other exception is logged as a bug.
+        """
+        self._operations[operation] = handler
+
+    def register_deferred(self, operation: str, handler: DeferredHandler) -> None:
+        """Give requests to a plain function, which answers now or later, without a task.
+
+        For operations of which a node has one request open at a time; others are not bounded here.
+        The function may raise `RpcFailure`; it is not told when the asking side gives up.
+        """
+        self._deferred[operation] = handler
+
+    def register_one_way(self, operation: str, handler: OneWayHandler) -> None:
+        """Give messages to a plain function, one after the other."""
+        self._one_way[operation] = handler
+
+    async def serve(self, listener: trio.socket.SocketType) -> None:
+        """Accept connections until cancelled; closes the listener."""
+        with listener:
+            async with trio.open_nursery() as nursery:
+                while True:
+                    try:
+                        accepted, address = await listener.accept()
+                    except OSError as error:
+                        logger.error("cannot accept an internal connection: %s", error)
+                        await trio.sleep(_ACCEPT_PAUSE_SECONDS)
+                        continue
+                    if self.connections >= CONNECTIONS_MAX:
+                        self._refuse_once(f"{address}", "too many internal connections")
+                        accepted.close()
+                        continue
+                    self.connections += 1
+                    nursery.start_soon(self._serve_socket, accepted, str(address[0]))
+
+    async def _serve_socket(self, accepted: trio.socket.SocketType, host: str) -> None:
+        try:
+            try:
+                link = Link(wire_of(accepted))
+            except WireLostError:
+                return
+            await self.serve_link(link, host)
+        finally:
+            self.connections -= 1
+
+    async def serve_link(self, link: Link, host: str) -> None:
+        """Serve one connection until it ends; never raises for what the other side did."""
+        try:
+            hello = await self._greet(link, host)
+            if hello is not None:
+                link.trust()
+                await _Session(
+                    link, hello.node_id, self._operations, self._one_way, self._deferred
+                ).run()
+        except WireLostError:
+            pass
+        except RpcProtocolError as error:
+            self._refuse_once(host, str(error))
+        except trio.TooSlowError:
+            self._refuse_once(host, f"it said nothing for {HELLO_SECONDS_MAX:g} s")
+        finally:
+            link.close()
+
+    async def _greet(self, link: Link, host: str) -> Hello | None:
+        with trio.fail_after(HELLO_SECONDS_MAX):
+            frame = await link.receive()
+        if frame is None:
+            return None
+        hello = decode_hello(frame.fields if frame.kind == FrameKind.HELLO else None)
+        problem = self._identity.problem_with(hello)
+        if problem is not None:
+            self._refuse_once(f"node {hello.node_id} at {host}", problem)
+            # Seen from there, "it" is this node.
+            mine = Identity(hello.node_id, hello.incarnation, hello.cluster_id)
+            link.put(FrameKind.REFUSAL, 0, "", mine.problem_with(self._identity.hello()) or problem)
+            return None
+        link.put(FrameKind.HELLO, 0, "", self._identity.hello())
+        if self._on_hello is not None:
+            self._on_hello(hello)
+        return hello
+
+    def _refuse_once(self, who: str, problem: str) -> None:
+        text = f"refused an internal connection from {who}: {problem}"
+        if text not in self._refused:
+            if len(self._refused) >= _REFUSALS_REMEMBERED_MAX:
+                self._refused.clear()
+            self._refused[text] = None
+            logger.error("%s", text)
+
+
+class _Session:
+    """What happens on one connection after the hellos."""
+
+    __slots__ = (
+        "_deferred",
+        "_freed",
+        "_handlers",
+        "_link",
+        "_node_id",
+        "_one_way",
+        "_open",
+        "_size_bytes",
+    )
+
+    def __init__(
+        self,
+        link: Link,
+        node_id: int,
+        handlers: dict[str, Handler],
+        one_way: dict[str, OneWayHandler],
+        deferred: dict[str, DeferredHandler],
+    ) -> None:
+        self._deferred = deferred
+        self._link = link
+        self._node_id = node_id
+        self._handlers = handlers
+        self._one_way = one_way
+        self._open: dict[int, trio.CancelScope] = {}
+        self._size_bytes = 0
+        self._freed: trio.Event | None = None
+
+    async def run(self) -> None:
+        failures: list[RpcProtocolError] = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write)
+            try:
+                await self._read(nursery)
+            except WireLostError:
+                pass
+            except RpcProtocolError as error:
+                failures.append(error)
+            nursery.cancel_scope.cancel()
+        if failures:
+            raise failures[0]
+
+    async def _write(self) -> None:
+        try:
+            await self._link.run_writer()
+        except WireLostError:
+            self._link.close()  # wakes the reader
+
+    async def _read(self, nursery: trio.Nursery) -> None:
+        while (frame := await self._link.receive()) is not None:
+            match frame.kind:
+                case FrameKind.REQUEST:
+                    deferred = self._deferred.get(frame.name)
+                    if deferred is None:
+                        await self._take(frame, nursery)
+                    else:
+                        self._take_deferred(frame, deferred)
+                case FrameKind.ONE_WAY:
+                    self._take_one_way(frame)
+                case FrameKind.CANCEL:
+                    scope = self._open.get(frame.number)
+                    if scope is not None:
+                        scope.cancel()
+                case _:
+                    raise RpcProtocolError(f"a frame of kind {frame.kind} is no request")
+
+    async def _take(self, frame: Frame, nursery: trio.Nursery) -> None:
+        if len(self._open) >= REQUESTS_AT_ONCE_MAX:
+            raise RpcProtocolError(f"more than {REQUESTS_AT_ONCE_MAX} requests at once")
+        if frame.number in self._open:
+            raise RpcProtocolError(f"request number {frame.number} is open already")
+        self._size_bytes += frame.size_bytes
+        self._open[frame.number] = scope = trio.CancelScope()
+        nursery.start_soon(self._handle, frame, scope)
+        while self._size_bytes > REQUESTS_SIZE_BYTES_MAX and len(self._open) > 1:
+            self._freed = trio.Event()
+            await self._freed.wait()
+
+    def _take_deferred(self, frame: Frame, handler: DeferredHandler) -> None:
+        respond = partial(self._respond, frame.number)
+        try:
+            handler(self._node_id, frame.fields, frame.attachments, respond)
+        except RpcFailure as failure:
+            self._link.put(FrameKind.FAILURE, frame.number, failure.kind, failure.message)
+        except Exception as error:
+            logger.exception("a bug in %r for node %d", frame.name, self._node_id)
+            self._link.put(FrameKind.FAILURE, frame.number, "Bug", repr(error))
+
+    def _respond(self, number: int, fields: Any, attachments: Sequence[Any]) -> None:
+        link = self._link
+        try:
+            link.put(FrameKind.ANSWER, number, "", fields, attachments)
+        except (ValueError, OSError) as error:
+            logger.error("an answer for node %d: %s", self._node_id, error)
+            with suppress(WireLostError):
+                link.put(FrameKind.FAILURE, number, type(error).__name__, str(error))
+        except WireLostError:
+            pass  # the reader finds out
+
+    def _take_one_way(self, frame: Frame) -> None:
+        handler = self._one_way.get(frame.name)
+        if handler is None:
+            raise RpcProtocolError(f"a message {frame.name!r} that nobody takes")
+        try:
+            handler(self._node_id, frame.fields, frame.attachments)
+        except Exception:
+            logger.exception("a bug in the message %r of node %d", frame.name, self._node_id)
+
+    async def _handle(self, frame: Frame, scope: trio.CancelScope) -> None:
+        link, number = self._link, frame.number
+        try:
+            with scope:
+                try:
+                    fields, attachments = await self._answer(frame)
+                    if not link.has_room:
+                        await link.room()
+                    link.put(FrameKind.ANSWER, number, "", fields, attachments)
+                except RpcFailure as failure:
+                    link.put(FrameKind.FAILURE, number, failure.kind, failure.message)
+                except (ValueError, OSError) as error:
+                    logger.error("%r of node %d: %s", frame.name, self._node_id, error)
+                    link.put(FrameKind.FAILURE, number, type(error).__name__, str(error))
+        except WireLostError:
+            pass
+        finally:
+            del self._open[number]
+            self._size_bytes -= frame.size_bytes
+            if self._freed is not None:
+                self._freed.set()
+                self._freed = None
+
+    async def _answer(self, frame: Frame) -> tuple[Any, Sequence[Any]]:
+        handler = self._handlers.get(frame.name)
+        if handler is None:
+            raise RpcFailure("UnknownOperation", f"this node does not know {frame.name!r}")
+        try:
+            return await handler(self._node_id, frame.fields, frame.attachments)
+        except (RpcFailure, WireLostError):
+            raise
+        except Exception as error:
+            logger.exception("a bug in %r for node %d", frame.name, self._node_id)
+            raise RpcFailure("Bug", repr(error)) from error

@@ -1,0 +1,1 @@
+"""The command line: serve, topic, produce, consume, group, log."""

@@ -1,0 +1,266 @@
+"""``minikafka cluster kill|pause|resume|start``: play with failures."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from .cluster_files import (
+    DATA_DIR_VARIABLE,
+    DEFAULT_DATA_DIR,
+    Cluster,
+    ClusterFiles,
+    Node,
+    NodeState,
+)
+from .cluster_names import node_ids_of
+from .cluster_process import describe_end, tail_of
+from .cluster_supervisor import READY_SECONDS_MAX, START, TAIL_LINES
+from .failure import CommandFailed
+from .output import note, print_json
+
+_LOOK_AGAIN_S: Final = 0.02
+_END_SECONDS_MAX: Final = 30.0
+_ENDING: Final = {"KILL", "TERM", "INT", "QUIT", "ABRT"}
+
+
+def data_dir_option(function: Callable[..., None]) -> Callable[..., None]:
+    """``--data-dir``: which cluster."""
+    return click.option(
+        "--data-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=DEFAULT_DATA_DIR,
+        envvar=DATA_DIR_VARIABLE,
+        show_default=True,
+        help=f"Where the cluster lives; also from {DATA_DIR_VARIABLE}.",
+    )(function)
+
+
+def _node_command(function: Callable[..., None]) -> Callable[..., None]:
+    """NODE..., ``--data-dir`` and ``--json``."""
+    function = click.option("--json", "as_json", is_flag=True, help="Output for programs.")(
+        function
+    )
+    return click.argument("nodes", metavar="NODE...", nargs=-1, required=True)(
+        data_dir_option(function)
+    )
+
+
+def _signal_name(context: click.Context, option: click.Parameter, text: str) -> signal.Signals:
+    del context, option
+    name = text.upper().removeprefix("SIG")
+    try:
+        return signal.Signals(int(name)) if name.isdigit() else signal.Signals[f"SIG{name}"]
+    except (KeyError, ValueError):
+        raise click.BadParameter(f"there is no signal {text!r}; try KILL, TERM or STOP") from None
+
+
+@click.command("kill")
+@click.option(
+    "--signal",
+    "wanted",
+    default="KILL",
+    show_default=True,
+    callback=_signal_name,
+    metavar="NAME",
+    help="What to send instead; TERM asks a broker to stop in order.",
+)
+@_node_command
+def kill(nodes: tuple[str, ...], data_dir: Path, wanted: signal.Signals, as_json: bool) -> None:
+    r"""Kill brokers, as a crash would: SIGKILL, without a word of warning.
+
+    Waits until they are gone. They stay dead until `minikafka cluster start`. NODE is a number, or
+    `all`, or `controller` (who leads the metadata quorum), or `leader:TOPIC` or `followers:TOPIC`,
+    of partition 0 or of another one: `leader:TOPIC:PARTITION`.
+
+    \b
+    Examples:
+      minikafka cluster kill 2
+      minikafka cluster kill leader:orders
+      minikafka cluster kill 1 --signal TERM
+    """
+    files = ClusterFiles(data_dir)
+    killed = [
+        _send(files, node_id, wanted) for node_id in node_ids_of(files, nodes, is_running=True)
+    ]
+    is_end = wanted.name.removeprefix("SIG") in _ENDING
+    ended = [_wait_for_end(files, node) for node in killed if is_end]
+    _tell(as_json, killed, f"sent {wanted.name} to", {"signal": wanted.name})
+    for node in ended:
+        assert node.exit_code is not None
+        if not as_json:
+            click.echo(f"node {node.node_id} {describe_end(node.exit_code)}")
+
+
+@click.command("pause")
+@_node_command
+def pause(nodes: tuple[str, ...], data_dir: Path, as_json: bool) -> None:
+    r"""Stop brokers in the middle of whatever they do: SIGSTOP.
+
+    They keep their connections and answer nobody, like a machine that hangs. After some seconds
+    the cluster goes on without them; `minikafka cluster resume` wakes them up, and then they have
+    to notice that others lead. NODE is what `minikafka cluster kill` takes.
+
+    \b
+    Examples:
+      minikafka cluster pause 1
+      minikafka cluster pause controller
+    """
+    files = ClusterFiles(data_dir)
+    node_ids = node_ids_of(files, nodes, is_running=True)
+    _tell(as_json, [_send(files, node_id, signal.SIGSTOP) for node_id in node_ids], "paused")
+
+
+@click.command("resume")
+@_node_command
+def resume(nodes: tuple[str, ...], data_dir: Path, as_json: bool) -> None:
+    r"""Let paused brokers go on: SIGCONT.
+
+    \b
+    Examples:
+      minikafka cluster resume 1
+    """
+    files = ClusterFiles(data_dir)
+    node_ids = node_ids_of(files, nodes, is_running=True)
+    _tell(as_json, [_send(files, node_id, signal.SIGCONT) for node_id in node_ids], "resumed")
+
+
+@click.command("start")
+@click.option("--no-wait", is_flag=True, help="Do not wait until they serve.")
+@_node_command
+def start(nodes: tuple[str, ...], data_dir: Path, no_wait: bool, as_json: bool) -> None:
+    r"""Start dead brokers again, and wait until they serve.
+
+    A broker serves when a majority of the controllers runs. So after the loss of two of three start
+    both at once. `all` means all that are dead.
+
+    \b
+    Examples:
+      minikafka cluster start 2
+      minikafka cluster start all
+    """
+    files = ClusterFiles(data_dir)
+    files.require_supervisor()
+    cluster = files.read_existing()
+    wanted = node_ids_of(files, nodes, is_running=False)
+    before = [cluster.node(node_id) for node_id in wanted]
+    for node in before:
+        if node.pid is not None:
+            raise CommandFailed(
+                f"node {node.node_id} runs already, as process {node.pid}; "
+                f"`minikafka cluster kill {node.node_id}` would end it"
+            )
+    for node in before:
+        files.request(f"{START} {node.node_id}")
+    wait = _wait_until_started if no_wait else _wait_until_ready
+    _tell(as_json, [wait(files, node) for node in before], "started")
+
+
+def _send(files: ClusterFiles, node_id: int, number: signal.Signals) -> Node:
+    """Signal a node's process; the node as it was before.
+
+    Raises:
+        CommandFailed: the cluster or the node does not run.
+    """
+    files.require_supervisor()
+    cluster = files.read_existing()
+    node = cluster.node(node_id)
+    try:
+        if node.pid is None:
+            raise ProcessLookupError
+        os.kill(node.pid, number)
+    except ProcessLookupError:
+        how = "" if node.exit_code is None else f"; it {describe_end(node.exit_code)}"
+        raise CommandFailed(
+            f"node {node_id} does not run{how}. Start it with `minikafka cluster start {node_id} "
+            f"--data-dir {files.directory}`"
+        ) from None
+    except PermissionError:
+        raise CommandFailed(
+            f"may not signal process {node.pid} of node {node_id}; it belongs to another user"
+        ) from None
+    return node
+
+
+def _wait_for_end(files: ClusterFiles, before: Node) -> Node:
+    def has_ended(cluster: Cluster) -> Node | None:
+        node = cluster.node(before.node_id)
+        return node if node.pid != before.pid else None
+
+    ended = _wait(files, has_ended, _END_SECONDS_MAX)
+    if ended is None:
+        raise CommandFailed(
+            f"node {before.node_id} (process {before.pid}) still runs after "
+            f"{_END_SECONDS_MAX:.0f} s; is it paused? Kill it with `minikafka cluster kill "
+            f"{before.node_id}`"
+        )
+    return ended
+
+
+def _wait_until_started(files: ClusterFiles, before: Node) -> Node:
+    def has_started(cluster: Cluster) -> Node | None:
+        node = cluster.node(before.node_id)
+        return node if node.starts > before.starts else None
+
+    node = _wait(files, has_started, _END_SECONDS_MAX)
+    if node is None:
+        raise CommandFailed(f"node {before.node_id} was not started; is the supervisor paused?")
+    return node
+
+
+def _wait_until_ready(files: ClusterFiles, before: Node) -> Node:
+    def has_started_or_failed(cluster: Cluster) -> Node | None:
+        node = cluster.node(before.node_id)
+        is_over = node.starts > before.starts and node.state is not NodeState.STARTING
+        return node if is_over else None
+
+    node = _wait(files, has_started_or_failed, READY_SECONDS_MAX)
+    if node is None:
+        raise CommandFailed(
+            f"node {before.node_id} does not serve after {READY_SECONDS_MAX:.0f} s. Does a "
+            f"majority of the controllers run? See {files.log_path(before.node_id)}"
+        )
+    if node.state is NodeState.STOPPED:
+        path = files.log_path(node.node_id)
+        for line in tail_of(path, TAIL_LINES):
+            note(line)
+        raise CommandFailed(
+            f"node {node.node_id} {describe_end(node.exit_code or 0)} before it could serve; the "
+            f"end of {path} is above"
+        )
+    return node
+
+
+def _wait(
+    files: ClusterFiles, look: Callable[[Cluster], Node | None], seconds_max: float
+) -> Node | None:
+    """Look into the file again and again; None when it takes too long.
+
+    Raises:
+        CommandFailed: the cluster was stopped meanwhile.
+    """
+    deadline = time.monotonic() + seconds_max
+    while time.monotonic() < deadline:
+        files.require_supervisor()
+        found = look(files.read_existing())
+        if found is not None:
+            return found
+        time.sleep(_LOOK_AGAIN_S)
+    return None
+
+
+def _tell(as_json: bool, nodes: list[Node], done: str, more: dict[str, Any] | None = None) -> None:
+    if as_json:
+        entries = [
+            {"node_id": node.node_id, "pid": node.pid, "listener": node.listener} for node in nodes
+        ]
+        print_json({"nodes": entries, **(more or {})})
+        return
+    for node in nodes:
+        click.echo(f"{done} node {node.node_id} (process {node.pid}, {node.listener})")

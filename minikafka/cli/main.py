@@ -1,0 +1,55 @@
+"""The ``minikafka`` command: finds the subcommand, imports only that one, reports what failed.
+
+``minikafka serve`` has to be ready in a fraction of a second, so nothing is imported that the
+command at hand does not need.
+"""
+
+from __future__ import annotations
+
+import click
+
+from .lazy_group import LazyGroup
+
+_COMMANDS = {
+    "serve": ("minikafka.cli.serve", "Run a broker."),
+    "topic": ("minikafka.cli.topic", "Create, list, describe, alter and delete topics."),
+    "produce": ("minikafka.cli.produce", "Send lines from stdin to a topic."),
+    "consume": ("minikafka.cli.consume", "Print the records of topics."),
+    "group": ("minikafka.cli.group", "Look at consumer groups and move their offsets."),
+    "cluster": ("minikafka.cli.cluster", "Run a cluster on this machine, and break it."),
+    "log": ("minikafka.cli.log", "Look into the files of a data directory."),
+}
+
+
+@click.group(
+    "minikafka",
+    cls=LazyGroup,
+    locations=_COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="minikafka", prog_name="minikafka")
+def main() -> None:
+    r"""A Kafka that installs with pip.
+
+    Start a broker with `minikafka serve`, then talk to it with any Kafka client, or with the
+    commands below. They work against every other Kafka, too.
+
+    \b
+    A first conversation, in two terminals:
+      minikafka serve
+      minikafka topic create orders --partitions 3
+      seq 5 | minikafka produce orders
+      minikafka consume orders --from-beginning --max-records 5
+      minikafka consume orders --group billing --from-beginning
+      minikafka group describe billing
+
+    \b
+    What all of them share:
+      --bootstrap HOST:PORT[,HOST:PORT...]   where the brokers are; also MINIKAFKA_BOOTSTRAP
+      --json                                 output for programs
+      exit codes                             0 done, 1 failed, 2 wrong usage, 130 interrupted
+    """
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Who takes part in a quorum, its timing and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["QuorumConfig"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumConfig:
+    """Settings of one node.
+
+    Attributes:
+        node_id: this node.
+        voters: those whose majority elects and commits, the same on every node. A node that is
+            not among them is an observer.
+        election_timeout_s: a follower that has not heard its leader for one to two of these asks
+            for an election; a leader that has not heard a majority for one steps down.
+        heartbeat_s: how often a leader makes itself heard when it has nothing to say.
+        lost_peer_jitter_s: a follower whose leader's process is gone waits at most so long.
+        append_size_bytes_max: entries in one message, unless one alone is larger.
+        appends_in_flight_max: messages to one follower that it has not answered.
+        snapshot_piece_size_bytes: bytes of a snapshot in one message.
+        snapshot_size_bytes_max: the largest snapshot that is taken from a leader.
+        observers_max: observers that a leader sends to; more are ignored until one leaves.
+        observer_silence_s: an observer that says nothing for so long is forgotten.
+        log_memory_size_bytes_max: entries kept in memory for followers; older ones are read from
+            the disk.
+    """
+
+    node_id: int
+    voters: frozenset[int]
+    election_timeout_s: float = 1.0
+    heartbeat_s: float = 0.25
+    lost_peer_jitter_s: float = 0.05
+    append_size_bytes_max: int = 1024 * 1024
+    appends_in_flight_max: int = 32
+    snapshot_piece_size_bytes: int = 512 * 1024
+    snapshot_size_bytes_max: int = 64 * 1024 * 1024
+    observers_max: int = 256
+    observer_silence_s: float = 10.0
+    log_memory_size_bytes_max: int = 2 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        if not self.voters:
+            raise ValueError("a quorum has at least one voter; name them in --quorum")
+        if not 0 < self.heartbeat_s < self.election_timeout_s:
+            raise ValueError(
+                f"heartbeat_s={self.heartbeat_s} has to be above 0 and below "
+                f"election_timeout_s={self.election_timeout_s}"
+            )
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node votes."""
+        return self.node_id in self.voters
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node's vote is the whole quorum."""
+        return len(self.voters) == 1 and self.is_voter
+
+    @property
+    def majority(self) -> int:
+        """How many voters decide."""
+        return len(self.voters) // 2 + 1

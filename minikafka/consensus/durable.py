@@ -1,0 +1,357 @@
+"""What a node of the quorum has on disk: its log, and its epoch and vote.
+
+``quorum.log``
+    A `RecordLog`. Its first record is the base: the snapshot of everything up to the record's
+    index (empty at index 0); then one record, in a frame of its own, for each entry. A record is
+    the entry's epoch (8 bytes) and its payload. So snapshot and entries are replaced together
+    and atomically, and nothing has to be matched after a crash.
+``quorum-state``
+    Epoch, vote and the voters: a checked file, replaced and synced before anything is said that
+    depends on it.
+``quorum-synced``
+    How long the log was when it was last synced, and how far it was committed. It is written after
+    each sync and not synced itself, so it may lag behind, never run ahead; before the log gets
+    shorter on purpose it is lowered and synced.
+
+What damage means:
+
+- A damaged state file: the node does not start. It would not know for whom it voted.
+- A damaged frame in the log is cut off if it may have been a torn write (`RecordLog`): nothing
+  had been said about it. If it had been synced, as an intact frame behind it or ``quorum-synced``
+  proves, a voter does not start: what it acknowledged may be committed by its word, and electing
+  a leader without that would undo a decision. An observer counts for nothing and gets again from
+  the leader what it lacks.
+- In a quorum of one nobody else remembers, and there is no one to contradict: the node goes on
+  with what is left, `may_have_lost` is set, and the broker looks what its directories tell.
+- A voter whose directory is empty cannot be told from a new one. Whoever replaces the disk of a
+  voter while another one is down may undo decisions (as with Kafka's static quorums).
+- Other voters than those in the state file are refused: two majorities that do not share a voter
+  would decide differently.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from struct import Struct
+from typing import Final, assert_never, cast
+
+from minikafka.protocol.crc import crc32c
+from minikafka.storage.checked_file import decode_checked, encode_checked
+from minikafka.storage.disk import Disk, DiskFile
+from minikafka.storage.errors import StorageError, WrongDataDirectory
+from minikafka.storage.record_log import RecordLog
+
+from .config import QuorumConfig
+from .effects import Persist, PersistEntries, PersistSnapshot, PersistState
+from .log import ENTRY_OVERHEAD_BYTES, RaftLog
+from .messages import Entry
+from .snapshot import EMPTY_SNAPSHOT, decode_snapshot, encode_snapshot
+
+__all__ = ["LOG_FILE", "STATE_FILE", "SYNCED_FILE", "DurableLog", "LostEntries"]
+
+logger = logging.getLogger(__name__)
+
+LOG_FILE: Final = "quorum.log"
+STATE_FILE: Final = "quorum-state"
+SYNCED_FILE: Final = "quorum-synced"
+
+_STATE_KIND: Final = "quorum-state"
+_STATE_SIZE_BYTES_MAX: Final = 64 * 1024
+_EPOCH: Final = Struct(">Q")
+_SYNCED: Final = Struct(">QQ")
+_SYNCED_CRC: Final = Struct(">I")
+
+
+class LostEntries(StorageError):
+    """A voter's log lacks what it had acknowledged; it must not vote."""
+
+
+class DurableLog:
+    """The files of one node. One call at a time, from any thread.
+
+    Attributes:
+        log: What the machine works on; what is in it is on disk once `write` has returned.
+        epoch: The stored epoch.
+        vote: The stored vote in it.
+        commit_index: Everything up to here was known to be committed when it was opened.
+        may_have_lost: The log was new, or its end was cut: it may have held more once.
+        snapshot_size_bytes: Of the snapshot at the base.
+    """
+
+    def __init__(self, disk: Disk, directory: str, config: QuorumConfig, *, sync: bool) -> None:
+        """Use `open`."""
+        self._disk: Final = disk
+        self._directory: Final = directory
+        self._config: Final = config
+        self._sync: Final = sync
+        self._records: RecordLog
+        self._synced_file: DiskFile
+        self.log: RaftLog
+        self.epoch = 0
+        self.vote: int | None = None
+        self.commit_index = 0
+        self.may_have_lost = False
+        self._is_certain = True
+        self.snapshot_size_bytes = 0
+
+    @classmethod
+    def open(
+        cls, disk: Disk, directory: str, config: QuorumConfig, *, sync: bool = True
+    ) -> DurableLog:
+        """Open or create the files of a node.
+
+        Args:
+            disk: The disk.
+            directory: Where they are; it exists.
+            config: Who the node is.
+            sync: False if nothing has to survive a power failure.
+
+        Raises:
+            DamagedFile, DamagedRecordLog: damage that is not a torn write.
+            LostEntries: the log lacks what had been synced.
+            WrongDataDirectory: it belongs to a quorum of other voters.
+            OSError: the disk failed.
+        """
+        durable = cls(disk, directory, config, sync=sync)
+        if sync and disk.exists(durable._path(LOG_FILE)):
+            disk.sync_directory(directory)  # a name that was only in memory is acted upon now
+        has_state = durable._read_state()
+        durable._open_log(has_state=has_state)
+        if not has_state:
+            durable._write_state()
+        return durable
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+    # --- epoch and vote ----------------------------------------------------------------------
+
+    def _read_state(self) -> bool:
+        path = self._path(STATE_FILE)
+        if not self._disk.exists(path):
+            return False
+        content = self._disk.read_file(path, size_bytes_max=_STATE_SIZE_BYTES_MAX)
+        try:
+            state = decode_checked(_STATE_KIND, content, path=path)
+        except StorageError as error:
+            raise type(error)(
+                f"{error}; it holds this node's vote, without which it could vote twice: restore "
+                "it from a copy (a node that is the only voter may start without the file)"
+            ) from None
+        epoch, vote, voters = cast("tuple[int, int | None, list[int]]", state)[:3]
+        if frozenset(voters) != self._config.voters:
+            raise WrongDataDirectory(
+                f"{self._directory} belongs to a quorum of the voters {voters}, and this node was "
+                f"started with {sorted(self._config.voters)}; start it with the same --quorum as "
+                "before, or use another --data-dir"
+            )
+        self.epoch, self.vote = epoch, vote
+        return True
+
+    def _write_state(self) -> None:
+        state = encode_checked(_STATE_KIND, [self.epoch, self.vote, sorted(self._config.voters)])
+        self._disk.replace_file(self._path(STATE_FILE), state, sync=self._sync)
+
+    # --- opening the log ---------------------------------------------------------------------
+
+    def _open_log(self, *, has_state: bool) -> None:
+        records = self._records = RecordLog.open(self._disk, self._path(LOG_FILE))
+        self.may_have_lost = records.may_have_lost
+        synced_end, commit_index = self._read_synced()
+        if has_state:
+            synced_end = max(synced_end, 1)
+        elif records.next_index > 1 and not self._config.is_alone:
+            raise LostEntries(
+                f"{self._path(STATE_FILE)} is missing, and with it this node's vote: restore it "
+                "from a copy"
+            )
+        if records.next_index < synced_end:
+            self._complain(synced_end)
+        if not records.next_index:
+            records.append([_EPOCH.pack(0) + EMPTY_SNAPSHOT], sync=self._sync)
+        payloads = records.records()
+        base_epoch, snapshot = _decode(next(payloads))
+        self.snapshot_size_bytes = len(snapshot)
+        self.log = RaftLog(
+            records.first_index,
+            base_epoch,
+            (Entry(*_decode(payload)) for payload in payloads),
+            self._read_entries,
+            self._config.log_memory_size_bytes_max,
+        )
+        last_index = self.log.last_index
+        self.epoch = max(self.epoch, self.log.last_epoch)
+        self.commit_index = max(self.log.base_index, min(commit_index, last_index))
+        if self._config.is_alone:
+            self.commit_index = last_index
+        self._write_synced(sync=synced_end > records.next_index)
+
+    def _complain(self, synced_end: int) -> None:
+        text = (
+            f"{self._path(LOG_FILE)} ends at index {self._records.next_index}, and it had been "
+            f"synced up to {synced_end}: the disk lost what it had acknowledged"
+        )
+        self.may_have_lost = True
+        if self._config.is_voter and not self._config.is_alone:
+            raise LostEntries(
+                f"{text}; this voter must not vote without it: restore the file from a copy, or "
+                "take the node out of the quorum"
+            )
+        logger.error("%s", text)
+
+    def _read_synced(self) -> tuple[int, int]:
+        """(end, commit index) of the log as they were known at some time, or (0, 0)."""
+        self._synced_file = self._disk.open(self._path(SYNCED_FILE), create=True)
+        content = self._synced_file.pread(0, _SYNCED_CRC.size + _SYNCED.size)
+        body = content[_SYNCED_CRC.size :]
+        if len(body) < _SYNCED.size or content[: _SYNCED_CRC.size] != _SYNCED_CRC.pack(
+            crc32c(body)
+        ):
+            return 0, 0
+        end, commit_index = _SYNCED.unpack(body)
+        return end, commit_index
+
+    def _write_synced(self, *, end: int | None = None, sync: bool = False) -> None:
+        end = self._records.next_index if end is None else end
+        body = _SYNCED.pack(end, min(self.commit_index, end - 1))
+        self._synced_file.pwritev([_SYNCED_CRC.pack(crc32c(body)) + body], 0)
+        if sync and self._sync:
+            self._synced_file.fsync()
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def _read_entries(self, first: int, end: int, size_bytes_max: int) -> Sequence[Entry]:
+        chosen: list[Entry] = []
+        for payload in islice(self._records.records(first), end - first):
+            size_bytes_max -= len(payload) - _EPOCH.size + ENTRY_OVERHEAD_BYTES
+            if chosen and size_bytes_max < 0:
+                break
+            chosen.append(Entry(*_decode(payload)))
+        return chosen
+
+    def read_snapshot(self) -> bytes:
+        """The snapshot at the log's base. Raises OSError, DamagedRecordLog."""
+        return _decode(next(self._records.records()))[1]
+
+    def stored_snapshot(self) -> tuple[int, list[bytes]]:
+        """Up to which index it goes, and what is in it. Raises OSError, DamagedRecordLog."""
+        return self._records.first_index, decode_snapshot(self.read_snapshot())
+
+    def committed(self) -> Iterator[tuple[int, bytes]]:
+        """(index, payload) of each entry behind the snapshot up to `commit_index`.
+
+        Raises:
+            OSError, DamagedRecordLog: the disk failed.
+        """
+        first = self.log.base_index + 1
+        payloads = islice(self._records.records(first), self.commit_index + 1 - first)
+        for index, payload in enumerate(payloads, first):
+            yield index, _decode(payload)[1]
+
+    # --- writing -----------------------------------------------------------------------------
+
+    @property
+    def is_usable(self) -> bool:
+        """False after a failure that leaves it unknown what is on the disk.
+
+        Then only a new process may look again; after another failure the files may be opened anew.
+        """
+        return self._is_certain and self._records.is_usable
+
+    def write(self, effects: Sequence[Persist], commit_index: int) -> None:
+        """Make everything durable, in order; returns when it is.
+
+        Args:
+            effects: What the machine wants to have stored.
+            commit_index: Of the machine, to be remembered.
+
+        Raises:
+            OSError: the disk failed; some of it may have been stored. The machine and this have
+                to be thrown away.
+        """
+        needs_sync = False
+        for effect in effects:
+            match effect:
+                case PersistState(epoch=epoch, vote=vote):
+                    self.epoch, self.vote = epoch, vote
+                    self._write_state()
+                case PersistEntries(first_index=first_index, entries=entries):
+                    self._shorten(first_index)
+                    for entry in entries:
+                        self._records.append([_EPOCH.pack(entry.epoch) + entry.payload], sync=False)
+                    needs_sync = True
+                case PersistSnapshot(index=index, epoch=epoch, snapshot=snapshot):
+                    self._write_synced(end=min(index + 1, self._records.next_index), sync=True)
+                    self._records.replace([_EPOCH.pack(epoch) + snapshot], first_index=index)
+                    self.snapshot_size_bytes = len(snapshot)
+                case _:
+                    assert_never(effect)
+        self.commit_index = max(self.commit_index, commit_index)
+        if needs_sync:
+            if self._sync:
+                self._is_certain = False  # after a failed fsync nobody knows what is on the disk
+                self._records.sync()
+                self._is_certain = True
+            self._write_synced()
+
+    def _shorten(self, index: int) -> None:
+        if index < self._records.next_index:
+            self._write_synced(end=index, sync=True)
+            self._is_certain = False
+            self._records.truncate_to(index)
+            self._is_certain = True
+
+    def append_alone(self, payload: bytes) -> None:
+        """Append an entry in a quorum of one before its machine is made; durable on return.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        entry = Entry(self.epoch, payload)
+        index = self.log.last_index + 1
+        self.write([PersistEntries(index, (entry,))], index)
+        self.log.append((entry,))
+
+    def compact(self, index: int, payloads: Sequence[bytes]) -> None:
+        """Let a snapshot stand for all entries up to an index; `log` is compacted too.
+
+        Args:
+            index: Committed and applied, above the base.
+            payloads: What, applied to nothing, gives what all entries up to there gave.
+
+        Raises:
+            ValueError: the snapshot and what follows it are too large; nothing changed.
+            OSError, DamagedRecordLog: the disk failed; while `is_usable`, nothing changed.
+        """
+        base = _EPOCH.pack(self.log.epoch_at(index)) + encode_snapshot(payloads)
+        try:
+            self._records.replace([base, *self._records.records(index + 1)], first_index=index)
+        except OSError:
+            if not self.is_usable or self._records.first_index != index:
+                raise
+            # It failed after the new file had got its name, which is durable by now.
+        self.log.compact(index)
+        self.snapshot_size_bytes = len(base)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the log with its snapshot."""
+        return self._records.size_bytes
+
+    def close(self, commit_index: int = 0) -> None:
+        """Close the files, and remember how far the log is committed."""
+        self.commit_index = max(self.commit_index, commit_index)
+        try:
+            self._write_synced(sync=True)
+        except OSError as error:
+            logger.error("%s: %s", self._path(SYNCED_FILE), error)
+        self._synced_file.close()
+        self._records.close()
+
+
+def _decode(record: bytes) -> tuple[int, bytes]:
+    """(epoch, payload) of a record."""
+    (epoch,) = _EPOCH.unpack_from(record)
+    return epoch, record[_EPOCH.size :]

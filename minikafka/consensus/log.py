@@ -1,0 +1,186 @@
+"""The quorum's log as the machine sees it: which epoch wrote what, and the last entries.
+
+It begins at its *base*: the index up to which a snapshot stands for the entries (0 when there was
+none yet; then the snapshot is empty). Entries follow from ``base_index + 1`` on. Epochs never go
+down along the log, so it is enough to remember where each begins. Payloads are kept up to a limit
+of bytes; older ones are read from the disk, where everything is once `forget_old` may be called.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+from .messages import Entry
+
+__all__ = ["RaftLog", "ReadEntries"]
+
+ReadEntries = Callable[[int, int, int], Sequence[Entry]]
+"""(first index, index behind the last, bytes) -> entries from the disk: at least one, and after
+that no more than the bytes allow."""
+
+ENTRY_OVERHEAD_BYTES: Final = 16
+"""What an entry counts beside its payload, in messages and in memory."""
+
+
+class RaftLog:
+    """Entries by index.
+
+    Attributes:
+        base_index: The snapshot stands for every entry up to here.
+        last_index: Index of the last entry, or the base.
+    """
+
+    __slots__ = (
+        "_memory",
+        "_memory_size_bytes",
+        "_memory_size_bytes_max",
+        "_read",
+        "_run_epochs",
+        "_run_starts",
+        "base_index",
+        "last_index",
+    )
+
+    def __init__(
+        self,
+        base_index: int,
+        base_epoch: int,
+        entries: Iterable[Entry],
+        read: ReadEntries,
+        memory_size_bytes_max: int,
+    ) -> None:
+        """Begin with what is on the disk.
+
+        Args:
+            base_index: Where the snapshot ends.
+            base_epoch: Epoch of the last entry in the snapshot.
+            entries: What follows; too much to keep is forgotten on the way.
+            read: Reads entries that are not in memory any more.
+            memory_size_bytes_max: How much to keep.
+        """
+        self._read: Final = read
+        self._memory_size_bytes_max: Final = memory_size_bytes_max
+        self._memory: deque[Entry] = deque()  # the last ones, up to last_index
+        self._memory_size_bytes = 0
+        self.base_index = self.last_index = base_index
+        self._run_epochs = [base_epoch]
+        self._run_starts = [base_index]
+        for entry in entries:
+            self.append((entry,))
+            self.forget_old()
+
+    # --- questions ---------------------------------------------------------------------------
+
+    @property
+    def last_epoch(self) -> int:
+        """Epoch of the last entry."""
+        return self._run_epochs[-1]
+
+    @property
+    def base_epoch(self) -> int:
+        """Epoch of the last entry in the snapshot."""
+        return self._run_epochs[0]
+
+    @property
+    def _memory_start(self) -> int:
+        """Index of the first entry that is in memory."""
+        return self.last_index - len(self._memory) + 1
+
+    def epoch_at(self, index: int) -> int:
+        """Epoch of the entry at an index between the base and the end, both included."""
+        return self._run_epochs[bisect_right(self._run_starts, index) - 1]
+
+    def matches(self, index: int, epoch: int) -> bool:
+        """Whether there is an entry of that epoch at that index (then all before it agree too)."""
+        return self.base_index <= index <= self.last_index and self.epoch_at(index) == epoch
+
+    def is_behind(self, last_epoch: int, last_index: int) -> bool:
+        """Whether a log that ends so has everything that may be committed in this one."""
+        return (self.last_epoch, self.last_index) <= (last_epoch, last_index)
+
+    def last_not_after(self, index: int, epoch: int) -> tuple[int, int]:
+        """The last (index, epoch) at or below both: where two logs that differ may agree.
+
+        The base is the least that comes back: it is committed, so everybody agrees there.
+        """
+        index = max(min(index, self.last_index), self.base_index)
+        run = bisect_right(self._run_starts, index) - 1
+        while run > 0 and self._run_epochs[run] > epoch:
+            index = self._run_starts[run] - 1
+            run -= 1
+        if self._run_epochs[run] > epoch:
+            index = self.base_index
+        return index, self._run_epochs[run]
+
+    def is_in_memory(self, index: int) -> bool:
+        """Whether `entries` from there on need no disk."""
+        return index >= self._memory_start
+
+    def entries(self, first: int, size_bytes_max: int) -> tuple[Entry, ...]:
+        """Entries from an index on: at least one, if there is one, and at most so many bytes.
+
+        Raises:
+            OSError, StorageError: older ones could not be read.
+        """
+        skipped = first - self._memory_start
+        if skipped < 0:
+            return tuple(self._read(first, self._memory_start, size_bytes_max))
+        chosen: list[Entry] = []
+        for entry in islice(self._memory, skipped, None):
+            size_bytes_max -= len(entry.payload) + ENTRY_OVERHEAD_BYTES
+            if chosen and size_bytes_max < 0:
+                break
+            chosen.append(entry)
+        return tuple(chosen)
+
+    # --- changes -----------------------------------------------------------------------------
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """Add entries at the end."""
+        for entry in entries:
+            self.last_index += 1
+            if entry.epoch != self._run_epochs[-1]:
+                self._run_epochs.append(entry.epoch)
+                self._run_starts.append(self.last_index)
+            self._memory.append(entry)
+            self._memory_size_bytes += len(entry.payload) + ENTRY_OVERHEAD_BYTES
+
+    def truncate_to(self, index: int) -> None:
+        """Remove every entry from `index` on, which lies above the base."""
+        while self._memory and self.last_index >= index:
+            self._memory_size_bytes -= len(self._memory.pop().payload) + ENTRY_OVERHEAD_BYTES
+            self.last_index -= 1
+        self.last_index = min(self.last_index, index - 1)
+        while self._run_starts[-1] >= index:
+            self._run_starts.pop()
+            self._run_epochs.pop()
+
+    def compact(self, index: int) -> None:
+        """A snapshot stands for everything up to `index`, which is in the log, from now on."""
+        epoch = self.epoch_at(index)
+        run = bisect_right(self._run_starts, index)
+        self._run_starts[:run] = [index]
+        self._run_epochs[:run] = [epoch]
+        self.base_index = index
+        while self._memory and self._memory_start <= index:
+            self._forget_first()
+
+    def replace_by_snapshot(self, index: int, epoch: int) -> None:
+        """Nothing is left but a snapshot of everything up to `index`."""
+        self._memory.clear()
+        self._memory_size_bytes = 0
+        self.base_index = self.last_index = index
+        self._run_starts = [index]
+        self._run_epochs = [epoch]
+
+    def forget_old(self) -> None:
+        """Keep no more in memory than allowed. All entries have to be on the disk."""
+        while self._memory_size_bytes > self._memory_size_bytes_max:
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        self._memory_size_bytes -= len(self._memory.popleft().payload) + ENTRY_OVERHEAD_BYTES

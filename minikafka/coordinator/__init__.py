@@ -1,0 +1,1 @@
+"""Coordinators: what one broker decides for a whole consumer group or transaction."""

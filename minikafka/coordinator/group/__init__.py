@@ -1,0 +1,37 @@
+"""Classic consumer groups and committed offsets (`GroupShard`), as pure state machines.
+
+The machine itself is imported when it is first needed: a broker without groups starts sooner.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from .config import GroupConfig
+from .effects import Append, Ask, Effect, GroupRequest, GroupResponse, Now, Record, Reply
+
+if TYPE_CHECKING:
+    from .commit import single_group_response
+    from .shard import GroupShard
+
+__all__ = [
+    "Append",
+    "Ask",
+    "Effect",
+    "GroupConfig",
+    "GroupRequest",
+    "GroupResponse",
+    "GroupShard",
+    "Now",
+    "Record",
+    "Reply",
+    "single_group_response",
+]
+
+_LATER = {"GroupShard": ".shard", "single_group_response": ".commit"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _LATER:
+        member: object = getattr(import_module(_LATER[name], __name__), name)
+        return member
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,363 @@
+"""One classic consumer group: its members, their votes for a protocol, and its state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from minikafka.protocol.errors import ErrorCode
+
+from .records import GroupMetadataMember, GroupMetadataValue
+from .states import TRANSITIONS, GroupState
+from .subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+
+__all__ = ["ClassicGroup", "Member", "Waiter"]
+
+
+class Waiter(NamedTuple):
+    """A request that is not answered yet, and the API version to answer it in."""
+
+    token: object
+    api_version: int
+
+
+@dataclass(slots=True)
+class Member:
+    """One member, as its last JoinGroup described it.
+
+    Attributes:
+        member_id: given by the coordinator.
+        group_instance_id: the name that a static member keeps over restarts (KIP-345).
+        client_id: from the request header.
+        client_host: the client's address, for DescribeGroups.
+        rebalance_timeout_ms: how long a rebalance may wait for this member.
+        session_timeout_ms: how long the member may be silent.
+        protocols: supported protocols (assignors) with their metadata, the preferred one first.
+        generation: the newest generation that the member was told; -1 before its first.
+        assignment: bytes from the leader; empty before the first SyncGroup of the group.
+        is_new: has not completed a rebalance; sends no heartbeats yet.
+        waiting_join: its JoinGroup that waits for the others.
+        waiting_sync: its SyncGroup that waits for the leader's assignment.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    generation: int = -1
+    assignment: bytes = b""
+    is_new: bool = False
+    waiting_join: Waiter | None = None
+    waiting_sync: Waiter | None = None
+
+    def metadata_for(self, protocol_name: str | None) -> bytes:
+        """What the member sent along for a protocol; empty when it does not support it."""
+        return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
+
+
+class ClassicGroup:
+    """The state of a group; who may change it when is decided in `rebalance` and its callers.
+
+    Attributes:
+        group_id: the name.
+        state: see `minikafka.coordinator.group.states`.
+        generation: number of the current generation; 0 before the first.
+        protocol_type: "consumer" for consumers; None for a group that only stores offsets.
+        protocol_name: the assignor that the members agreed on.
+        leader_id: the member that computes the assignment.
+        members: by member id, in the order in which they joined.
+        pending_members: ids given out with MEMBER_ID_REQUIRED (KIP-394) and not used yet.
+        pending_sync: members that have not sent SyncGroup since they learned their generation.
+        subscribed_topics: of all members together; None when that is not known.
+        current_state_timestamp_ms: when the stored state was entered; None in old records.
+        is_first_rebalance: PreparingRebalance came out of Empty, so it ends by time alone.
+        has_grown: a member was added since the delay of a first rebalance began or was prolonged.
+        first_rebalance_remaining_ms: how much longer a first rebalance may be prolonged.
+        is_join_closing: the number of the next generation is being stored.
+        is_assignment_stored: the leader's assignment is in the log or on its way.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.pending_members: set[str] = set()
+        self.pending_sync: set[str] = set()
+        self.subscribed_topics: frozenset[str] | None = None
+        self.current_state_timestamp_ms: int | None = None
+        self.is_first_rebalance = False
+        self.has_grown = False
+        self.first_rebalance_remaining_ms = 0
+        self.is_join_closing = False
+        self.is_assignment_stored = False
+        self._member_id_of_instance: dict[str, str] = {}
+        self._supporters: Counter[str] = Counter()
+        self._joined = 0
+
+    # --- stored state ----------------------------------------------------------------------
+
+    @classmethod
+    def restored(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+        """Build a group from its last record, as loading the log does."""
+        group = cls(group_id)
+        # A damaged record could name a member twice.
+        for stored in {member.member_id: member for member in value.members}.values():
+            group.add(
+                Member(
+                    member_id=stored.member_id,
+                    group_instance_id=stored.group_instance_id,
+                    client_id=stored.client_id,
+                    client_host=stored.client_host,
+                    rebalance_timeout_ms=stored.rebalance_timeout_ms
+                    if stored.rebalance_timeout_ms >= 0
+                    else stored.session_timeout_ms,
+                    session_timeout_ms=stored.session_timeout_ms,
+                    protocols=((value.protocol or "", stored.subscription),),
+                    generation=value.generation,
+                )
+            )
+        if value.leader in group.members:
+            group.leader_id = value.leader
+        group.protocol_name = value.protocol
+        group.state = GroupState.STABLE if group.members else GroupState.EMPTY
+        group.apply(value)
+        group.compute_subscribed_topics()
+        return group
+
+    def apply(self, value: GroupMetadataValue) -> None:
+        """Take over from a stored record what only storing may change."""
+        self.generation = value.generation
+        self.protocol_type = value.protocol_type or None
+        timestamp_ms = value.current_state_timestamp_ms
+        self.current_state_timestamp_ms = timestamp_ms if timestamp_ms >= 0 else None
+        for stored in value.members:
+            member = self.members.get(stored.member_id)
+            if member is not None:
+                member.assignment = stored.assignment
+
+    def to_store(self, now_ms: int, assignment_of: Callable[[Member], bytes]) -> GroupMetadataValue:
+        """The record of the current generation, with the assignments that it is to have."""
+        return GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol_name,
+            leader=self.leader_id,
+            current_state_timestamp_ms=now_ms,
+            members=[
+                GroupMetadataMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout_ms=member.rebalance_timeout_ms,
+                    session_timeout_ms=member.session_timeout_ms,
+                    subscription=member.metadata_for(self.protocol_name),
+                    assignment=assignment_of(member),
+                )
+                for member in self.members.values()
+            ],
+        )
+
+    def next_generation_to_store(self, now_ms: int) -> GroupMetadataValue:
+        """The record that uses up the next generation's number, before anyone is told it."""
+        return GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation + 1,
+            protocol=None,
+            leader=None,
+            current_state_timestamp_ms=now_ms,
+            members=[],
+        )
+
+    # --- state -----------------------------------------------------------------------------
+
+    def is_in(self, *states: GroupState) -> bool:
+        """Whether the group is in one of these states."""
+        return self.state in states
+
+    def move_to(self, state: GroupState) -> None:
+        """Enter a state.
+
+        Raises:
+            ValueError: the table of transitions does not allow it.
+        """
+        if state not in TRANSITIONS[self.state]:
+            raise ValueError(
+                f"group {self.group_id!r} cannot go from {self.state.value} to {state.value}"
+            )
+        self.state = state
+
+    # --- members ---------------------------------------------------------------------------
+
+    def add(self, member: Member) -> None:
+        """Add a member; the first one leads until a generation is complete."""
+        self.members[member.member_id] = member
+        self.pending_members.discard(member.member_id)
+        if member.group_instance_id is not None:
+            self._member_id_of_instance[member.group_instance_id] = member.member_id
+        self._supporters.update({name for name, _ in member.protocols})
+        self._joined += member.waiting_join is not None
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+
+    def remove(self, member_id: str) -> Member:
+        """Take a member out; leadership goes to the member that has been here longest."""
+        member = self.members.pop(member_id)
+        if member.group_instance_id is not None:
+            self._member_id_of_instance.pop(member.group_instance_id, None)
+        self._forget_votes(member)
+        self._joined -= member.waiting_join is not None
+        self.pending_sync.discard(member_id)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        return member
+
+    def rename_static_member(self, old_id: str, new_id: str) -> Member:
+        """Give a static member a new id, and with it its place, assignment and leadership."""
+        member = self.members[old_id]
+        was_leader = self.leader_id == old_id
+        must_sync = old_id in self.pending_sync
+        self.remove(old_id)
+        member.member_id = new_id
+        self.add(member)
+        if was_leader:
+            self.leader_id = new_id
+        if must_sync:
+            self.pending_sync.add(new_id)
+        return member
+
+    def update(
+        self,
+        member: Member,
+        *,
+        protocols: tuple[tuple[str, bytes], ...],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+    ) -> None:
+        """Take over what a member says when it joins again."""
+        self._forget_votes(member)
+        member.protocols = protocols
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+        self._supporters.update({name for name, _ in protocols})
+
+    def static_member_id(self, group_instance_id: str) -> str | None:
+        """The id that a static member has now; None when there is no such member."""
+        return self._member_id_of_instance.get(group_instance_id)
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """Say what is wrong with a request of this member: fenced, unknown, or NONE."""
+        if group_instance_id is not None:
+            current_id = self.static_member_id(group_instance_id)
+            if current_id is not None and current_id != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+            if current_id is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def check_generation(
+        self, member_id: str, group_instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        """As `check_member`, and ILLEGAL_GENERATION unless the member is of this generation.
+
+        A member that joins right now is not of the generation that is coming to its end, even if
+        it names that (in Kafka, it is).
+        """
+        error = self.check_member(member_id, group_instance_id)
+        if error is ErrorCode.NONE and not (
+            generation == self.generation == self.members[member_id].generation
+        ):
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
+
+    def rebalance_timeout_ms(self) -> int:
+        """How long a rebalance waits for its slowest member."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # --- joining ---------------------------------------------------------------------------
+
+    def hold_join(self, member: Member, waiter: Waiter) -> Waiter | None:
+        """Let a JoinGroup wait; returns an older one of the same member that it replaces."""
+        replaced = member.waiting_join
+        self._joined += replaced is None
+        member.waiting_join = waiter
+        return replaced
+
+    def release_join(self, member: Member) -> Waiter | None:
+        """Take the JoinGroup that waits, to answer it; None when there is none."""
+        waiter = member.waiting_join
+        self._joined -= waiter is not None
+        member.waiting_join = None
+        return waiter
+
+    def joined_count(self) -> int:
+        """How many members wait in JoinGroup."""
+        return self._joined
+
+    def have_all_joined(self) -> bool:
+        """Whether the rebalance needs to wait for nobody."""
+        return self._joined == len(self.members) and not self.pending_members
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that a member which has joined leads; False when none has joined."""
+        leader = self.members.get(self.leader_id or "")
+        if leader is not None and leader.waiting_join is not None:
+            return True
+        for member in self.members.values():
+            if member.waiting_join is not None:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    # --- protocol --------------------------------------------------------------------------
+
+    def supports(self, protocol_type: str, protocol_names: Collection[str]) -> bool:
+        """Whether a member with these protocols and all present members have one in common."""
+        if not self.members:
+            return bool(protocol_type) and bool(protocol_names)
+        return self.protocol_type == protocol_type and any(
+            self._supporters[name] == len(self.members) for name in protocol_names
+        )
+
+    def select_protocol(self) -> str:
+        """The protocol with most votes: each member votes for its first that all support."""
+        everybody = len(self.members)
+        votes: Counter[str] = Counter(
+            next((n for n, _ in member.protocols if self._supporters[n] == everybody), "")
+            for member in self.members.values()
+        )
+        return votes.most_common(1)[0][0]
+
+    def compute_subscribed_topics(self) -> None:
+        """Bring `subscribed_topics` up to date with the members and the protocol."""
+        self.subscribed_topics = (
+            subscribed_topics(m.metadata_for(self.protocol_name) for m in self.members.values())
+            if self.uses_consumer_protocol()
+            else None
+        )
+
+    def uses_consumer_protocol(self) -> bool:
+        """Whether the members are consumers, whose metadata the coordinator can read."""
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member reads this topic; consumers that cannot be understood read all."""
+        if self.subscribed_topics is None:
+            return self.uses_consumer_protocol()
+        return topic in self.subscribed_topics
+
+    def _forget_votes(self, member: Member) -> None:
+        names: Iterable[str] = {name for name, _ in member.protocols}
+        self._supporters.subtract(names)
+        for name in names:
+            if not self._supporters[name]:
+                del self._supporters[name]

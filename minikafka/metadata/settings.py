@@ -1,0 +1,156 @@
+"""Settings: one table of names, types, bounds and words, for brokers and for topics.
+
+Names, types and defaults are Apache Kafka's (4.x broker and topic configuration); where a default
+differs on purpose, the text says why. Everything that shows or checks a setting (the command line,
+configuration files, DescribeConfigs, CreateTopics, AlterConfigs) reads this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from enum import IntEnum
+from math import isfinite
+from typing import NamedTuple
+
+__all__ = [
+    "INT_MAX",
+    "LONG_MAX",
+    "VALUE_LENGTH_MAX",
+    "InvalidSettingError",
+    "Setting",
+    "SettingType",
+    "Value",
+    "parse_setting",
+    "render_setting",
+    "unknown_setting",
+]
+
+Value = bool | int | float | str | tuple[str, ...]
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+VALUE_LENGTH_MAX = 32_767
+"""Most characters of a setting's text: what a Kafka string can hold in the older versions."""
+
+_SHOWN_CHARACTERS = 100
+
+
+class SettingType(IntEnum):
+    """Types as DescribeConfigs numbers them (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class InvalidSettingError(ValueError):
+    """A setting that does not exist, or a value that it cannot take."""
+
+
+class Setting(NamedTuple):
+    """One setting.
+
+    Attributes:
+        name: Kafka's name, with dots.
+        kind: its type on the wire and in text.
+        default: the value when nobody sets it.
+        doc: what it does, in a sentence; units are in the name.
+        at_least: smallest number allowed.
+        at_most: largest number allowed.
+        choices: the only texts allowed (for a list: the only members).
+        broker_name: for a topic setting, the broker setting that gives its default.
+        is_dynamic: True when it may change while the broker runs.
+    """
+
+    name: str
+    kind: SettingType
+    default: Value
+    doc: str
+    at_least: float | None = None
+    at_most: float | None = None
+    choices: tuple[str, ...] = ()
+    broker_name: str | None = None
+    is_dynamic: bool = False
+
+
+_BOUNDS = {
+    SettingType.INT: (-(2**31), INT_MAX),
+    SettingType.SHORT: (-(2**15), 2**15 - 1),
+    SettingType.LONG: (-(2**63), LONG_MAX),
+}
+
+
+def parse_setting(setting: Setting, text: str) -> Value:
+    """Read a value from its text form.
+
+    Raises:
+        InvalidSettingError: the text is not of the setting's type, or outside its bounds.
+    """
+    if len(text) > VALUE_LENGTH_MAX:
+        raise _invalid(setting, text, f"may have {VALUE_LENGTH_MAX} characters, not {len(text)}")
+    text = text.strip()
+    match setting.kind:
+        case SettingType.BOOLEAN:
+            if text.lower() not in ("true", "false"):
+                raise _invalid(setting, text, "must be true or false")
+            return text.lower() == "true"
+        case SettingType.LIST:
+            return _parse_list(setting, text)
+        case SettingType.STRING:
+            if setting.choices and text not in setting.choices:
+                raise _invalid(setting, text, f"must be one of {', '.join(setting.choices)}")
+            return text
+        case _:
+            return _parse_number(setting, text)
+
+
+def _parse_list(setting: Setting, text: str) -> tuple[str, ...]:
+    members = tuple(part.strip() for part in text.split(",") if part.strip())
+    if setting.choices and not set(setting.choices).issuperset(members):
+        raise _invalid(setting, text, f"may hold only {', '.join(setting.choices)}")
+    return members
+
+
+def _parse_number(setting: Setting, text: str) -> int | float:
+    number: int | float
+    try:
+        # Python's own grammar is wider than a configuration file's: 1_000, ٣, inf.
+        if "_" in text or not text.isascii():
+            raise ValueError
+        number = float(text) if setting.kind is SettingType.DOUBLE else int(text)
+        if not isfinite(number):
+            raise ValueError
+    except (ValueError, OverflowError):
+        kind = setting.kind.name.lower()
+        raise _invalid(setting, text, f"must be a number of type {kind}") from None
+    low, high = _BOUNDS.get(setting.kind, (float("-inf"), float("inf")))
+    low = low if setting.at_least is None else setting.at_least
+    high = high if setting.at_most is None else setting.at_most
+    if not low <= number <= high:
+        raise _invalid(setting, text, f"must be between {low} and {high}")
+    return number
+
+
+def _invalid(setting: Setting, text: str, rule: str) -> InvalidSettingError:
+    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+    return InvalidSettingError(f"Invalid value {shown!r} for setting {setting.name}: it {rule}")
+
+
+def render_setting(value: Value) -> str:
+    """Write a value the way Kafka writes it in text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def unknown_setting(name: str, known: Mapping[str, object]) -> InvalidSettingError:
+    """The error for a name that does not exist, with the nearest ones that do."""
+    shown = name[:_SHOWN_CHARACTERS]
+    near = get_close_matches(shown, known, n=3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return InvalidSettingError(f"Unknown setting {shown!r}{hint}")

@@ -1,0 +1,88 @@
+"""The table of APIs: key, name, and where its request and response are declared."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from importlib import import_module
+from typing import cast
+
+from minikafka.protocol.schema import Request, Response
+
+
+class ApiKey(IntEnum):
+    """Kafka's API keys."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    DESCRIBE_QUORUM = 55
+    UPDATE_FEATURES = 57
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+
+    @property
+    def title(self) -> str:
+        """The name as Kafka writes it, e.g. ``OffsetForLeaderEpoch``."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+def request_class(api_key: ApiKey) -> type[Request]:
+    """The request of an API; its module is imported at the first call."""
+    return cast("type[Request]", _message(api_key, "Request"))
+
+
+def response_class(api_key: ApiKey) -> type[Response]:
+    """The response of an API; its module is imported at the first call."""
+    return cast("type[Response]", _message(api_key, "Response"))
+
+
+def _message(api_key: ApiKey, kind: str) -> object:
+    module = import_module(f"minikafka.protocol.messages.{api_key.name.lower()}")
+    return getattr(module, api_key.title + kind)

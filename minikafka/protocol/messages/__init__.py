@@ -1,0 +1,1 @@
+"""One module per API: its request and its response, every version declared once."""

@@ -1,0 +1,57 @@
+"""ApiVersions (API 18): which APIs and versions the broker speaks. A client's first request.
+
+A version that the broker does not know is answered with UNSUPPORTED_VERSION in the layout of
+version 0, and the response header never has tagged fields: whoever asks cannot know better yet.
+
+- 3: flexible; the client's software and its version (KIP-511); the cluster's features (KIP-584).
+- 4: a feature's lowest version may be 0 (KAFKA-17011).
+"""
+
+from minikafka.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    string,
+)
+
+
+class ApiVersionsRequest(Request, api_key=18, versions="0-4", flexible="3+"):
+    client_software_name: str = string(versions="3+", default="")
+    client_software_version: str = string(versions="3+", default="")
+
+
+class ApiVersion(Struct):
+    api_key: int = int16()
+    min_version: int = int16()
+    max_version: int = int16()
+
+
+class SupportedFeatureKey(Struct):
+    name: str = string()
+    min_version: int = int16()
+    max_version: int = int16()
+
+
+class FinalizedFeatureKey(Struct):
+    name: str = string()
+    max_version_level: int = int16()
+    min_version_level: int = int16()
+
+
+class ApiVersionsResponse(Response, api_key=18, versions="0-4", flexible="3+"):
+    error_code: int = int16()
+    api_keys: list[ApiVersion] = array(ApiVersion)
+    throttle_time_ms: int = int32(versions="1+", default=0)
+    supported_features: list[SupportedFeatureKey] = array(
+        SupportedFeatureKey, versions="3+", default_factory=list, tag=0
+    )
+    finalized_features_epoch: int = int64(versions="3+", default=-1, tag=1)
+    finalized_features: list[FinalizedFeatureKey] = array(
+        FinalizedFeatureKey, versions="3+", default_factory=list, tag=2
+    )
+    zk_migration_ready: bool = boolean(versions="3+", default=False, tag=3)

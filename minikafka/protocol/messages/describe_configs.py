@@ -1,0 +1,62 @@
+"""DescribeConfigs (API 32): settings of topics, brokers and other resources (KIP-133).
+
+Null ``configuration_keys`` ask for every setting.
+
+- 1: where a value comes from, and its synonyms (KIP-226).
+- 3: types and documentation of settings (KIP-569).
+- 4: flexible.
+"""
+
+from minikafka.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    string,
+)
+
+
+class DescribeConfigsResource(Struct):
+    resource_type: int = int8()
+    resource_name: str = string()
+    configuration_keys: list[str] | None = array(string(), nullable="0+", default_factory=list)
+
+
+class DescribeConfigsRequest(Request, api_key=32, versions="1-4", flexible="4+"):
+    resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
+    include_synonyms: bool = boolean(default=False)
+    include_documentation: bool = boolean(versions="3+", default=False)
+
+
+class DescribeConfigsSynonym(Struct):
+    name: str = string()
+    value: str | None = string(nullable="0+")
+    source: int = int8()
+
+
+class DescribeConfigsResourceResult(Struct):
+    name: str = string()
+    value: str | None = string(nullable="0+")
+    read_only: bool = boolean()
+    config_source: int = int8(default=-1)
+    is_sensitive: bool = boolean()
+    synonyms: list[DescribeConfigsSynonym] = array(DescribeConfigsSynonym)
+    config_type: int = int8(versions="3+", default=0)
+    documentation: str | None = string(versions="3+", nullable="3+", default="")
+
+
+class DescribeConfigsResult(Struct):
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resource_type: int = int8()
+    resource_name: str = string()
+    configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)
+
+
+class DescribeConfigsResponse(Response, api_key=32, versions="1-4", flexible="4+"):
+    throttle_time_ms: int = int32(default=0)
+    results: list[DescribeConfigsResult] = array(DescribeConfigsResult)

@@ -1,0 +1,138 @@
+"""What a replica asks its shell to do. A list of effects is carried out in its order."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from minikafka.storage.disk import Buffer
+
+__all__ = [
+    "NO_LEADER",
+    "AdvanceHighWatermark",
+    "AdvanceLogStart",
+    "AppendRecords",
+    "BeginEpoch",
+    "FollowHighWatermark",
+    "FollowerEffect",
+    "Freeze",
+    "IsrMember",
+    "LeaderEffect",
+    "ProposeIsr",
+    "RestartAt",
+    "Thaw",
+    "TruncateTo",
+]
+
+NO_LEADER: Final = -1
+"""Nobody, where a broker id is expected."""
+
+
+class AdvanceHighWatermark(NamedTuple):
+    """Records below ``offset`` are committed: show them to consumers, answer acks=all."""
+
+    offset: int
+
+
+class BeginEpoch(NamedTuple):
+    """Remember where this leader's epoch begins: ``log.leader_epochs.assign(epoch, start)``.
+
+    Before anything is served: followers find the point where they diverge with it (KIP-101).
+    """
+
+    leader_epoch: int
+    start_offset: int
+
+
+class IsrMember(NamedTuple):
+    """A member of a proposed ISR, and the broker epoch that its leader knows it by (KIP-903)."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+class ProposeIsr(NamedTuple):
+    """Send this to the active controller; if it is refused or lost, call `isr_refused`.
+
+    The same proposal is given out again until the metadata log brings a newer state: it is made
+    for one partition epoch, so the controller can take it only once.
+
+    Attributes:
+        leader_epoch: The epoch that the proposer leads in.
+        partition_epoch: Of the state that the proposal changes.
+        isr: The ISR as it shall be.
+        leader: Who shall lead from now on: `NO_LEADER` leaves that as it is; the leader itself
+            takes back everything that it proposed before, and changes the partition epoch.
+    """
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[IsrMember, ...]
+    leader: int = NO_LEADER
+
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        """The proposed ISR."""
+        return tuple(member.broker_id for member in self.isr)
+
+
+class Freeze(NamedTuple):
+    """Append nothing any more, until `Thaw` or the end of this leadership: see `hand_over`.
+
+    New produce requests wait, for a second or so; what is appended already goes on being
+    replicated, fetched and acknowledged.
+    """
+
+    next_leader: int
+
+
+class Thaw(NamedTuple):
+    """Append again: the waiting produce requests go on."""
+
+
+LeaderEffect = AdvanceHighWatermark | BeginEpoch | ProposeIsr | Freeze | Thaw
+
+
+class TruncateTo(NamedTuple):
+    """Cut the log: the leader does not have what is at ``offset`` and above.
+
+    ``is_below_high_watermark``: records that were committed are lost, which only an unclean
+    election (or a broken disk) explains. Say so in the log.
+    """
+
+    offset: int
+    is_below_high_watermark: bool
+
+
+class RestartAt(NamedTuple):
+    """Remove everything and begin at ``offset``, high watermark included (KAFKA-9491).
+
+    ``is_below_high_watermark``: as in `TruncateTo`; never set when the leader's retention was
+    faster than this follower.
+    """
+
+    offset: int
+    is_below_high_watermark: bool
+
+
+class AppendRecords(NamedTuple):
+    """Append the leader's batches as they are; if that fails, call `append_failed` and stop."""
+
+    records: Buffer
+
+
+class FollowHighWatermark(NamedTuple):
+    """Set the log's high watermark to the smaller of ``offset`` and the log's end.
+
+    It may go back, when the leader does not have what was committed (see `TruncateTo`).
+    """
+
+    offset: int
+
+
+class AdvanceLogStart(NamedTuple):
+    """The leader's log begins at ``offset`` now (DeleteRecords, retention); so does this one."""
+
+    offset: int
+
+
+FollowerEffect = TruncateTo | RestartAt | AppendRecords | FollowHighWatermark | AdvanceLogStart

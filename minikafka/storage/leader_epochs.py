@@ -1,0 +1,139 @@
+"""Which leader epoch began at which offset (KIP-101, KIP-279).
+
+Invariants: epochs rise strictly, start offsets never fall, and every offset in the log belongs to
+the last entry that starts at or below it. The cache is memory only; the log writes it to
+`leader-epoch-checkpoint` before the first batch of a new epoch, and syncs that file before its
+recovery point passes an entry. When the file is lost, the batches have the epochs, too.
+"""
+
+import logging
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from operator import itemgetter
+from typing import Final, cast
+
+from minikafka.storage.checked_file import DamagedFile, decode_checked, encode_checked
+from minikafka.storage.results import NO_EPOCH, NO_OFFSET, EpochEndOffset
+
+logger = logging.getLogger(__name__)
+
+LEADER_EPOCH_FILE_NAME: Final = "leader-epoch-checkpoint"
+_KIND: Final = "leader-epochs"
+
+_epoch_of = itemgetter(0)
+_start_offset_of = itemgetter(1)
+
+
+class LeaderEpochCache:
+    """(epoch, start offset) pairs of one partition.
+
+    Attributes:
+        entries: The pairs in rising order.
+        is_dirty: The entries changed since they were last written.
+        is_unsynced: They changed since they were last synced.
+    """
+
+    __slots__ = ("entries", "is_dirty", "is_unsynced")
+
+    def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
+        self.entries: list[tuple[int, int]] = [] if entries is None else entries
+        self.is_dirty = False
+        self.is_unsynced = False
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest epoch, -1 when there is none."""
+        return self.entries[-1][0] if self.entries else NO_EPOCH
+
+    @property
+    def first_epoch(self) -> int:
+        """The oldest epoch that is still known, -1 when there is none."""
+        return self.entries[0][0] if self.entries else NO_EPOCH
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """A leader epoch begins: at its election, or with its first batch.
+
+        An epoch at or below the newest is no news. Entries that start at or above `start_offset`
+        have no records (nothing was appended under them) and go away.
+
+        Raises:
+            ValueError: a negative epoch or offset.
+        """
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"epoch {epoch} at offset {start_offset}: neither may be negative")
+        entries = self.entries
+        if entries:
+            if epoch <= entries[-1][0]:
+                return
+            while entries and entries[-1][1] >= start_offset:
+                entries.pop()
+        entries.append((epoch, start_offset))
+        self.is_dirty = True
+
+    def epoch_for(self, offset: int) -> int:
+        """Epoch of the record at `offset`, -1 when it is below the first entry."""
+        index = bisect_right(self.entries, offset, key=_start_offset_of)
+        return self.entries[index - 1][0] if index else NO_EPOCH
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
+        """Largest known epoch at or below `epoch`, and where it ended.
+
+        Kafka's rules: the newest epoch ends at the log end offset; an epoch newer than that is
+        unknown, (-1, -1); one older than the first entry is answered with itself and the first
+        entry's start, which makes a follower truncate to it.
+        """
+        entries = self.entries
+        if epoch < 0 or not entries or epoch > entries[-1][0]:
+            return EpochEndOffset(NO_EPOCH, NO_OFFSET)
+        if epoch == entries[-1][0]:
+            return EpochEndOffset(epoch, log_end_offset)
+        index = bisect_right(entries, epoch, key=_epoch_of)
+        if index == 0:
+            return EpochEndOffset(epoch, entries[0][1])
+        return EpochEndOffset(entries[index - 1][0], entries[index][1])
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """The log was cut: forget epochs that began at or above `end_offset`."""
+        index = bisect_left(self.entries, end_offset, key=_start_offset_of)
+        if index < len(self.entries):
+            del self.entries[index:]
+            self.is_dirty = True
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log begins at `start_offset` now: forget epochs that ended there or before."""
+        entries = self.entries
+        index = bisect_right(entries, start_offset, key=_start_offset_of)
+        if index and entries[index - 1][1] < start_offset:
+            # The epoch that holds start_offset stays, and now begins there.
+            entries[index - 1] = (entries[index - 1][0], start_offset)
+            self.is_dirty = True
+        if index > 1:
+            del entries[: index - 1]
+            self.is_dirty = True
+
+    def clear(self) -> None:
+        """Forget everything."""
+        if self.entries:
+            self.entries.clear()
+            self.is_dirty = True
+
+    def encode(self) -> bytes:
+        """Content of the checkpoint file."""
+        return encode_checked(_KIND, list(self.entries))
+
+    @classmethod
+    def decode(cls, content: bytes, *, path: str) -> "LeaderEpochCache":
+        """The cache that `encode` wrote.
+
+        Raises:
+            DamagedFile: torn or changed, or the entries break the invariants.
+        """
+        value = decode_checked(_KIND, content, path=path)
+        entries = [(epoch, start) for epoch, start in cast("list[list[int]]", value)]
+        for (epoch, start), (next_epoch, next_start) in pairwise(entries):
+            if next_epoch <= epoch or next_start < start:
+                raise DamagedFile(
+                    f"{path}: epoch {next_epoch} at offset {next_start} after epoch {epoch} at "
+                    f"offset {start}; both have to rise"
+                )
+        return cls(entries)

@@ -1,0 +1,258 @@
+"""The transactions of one partition: which are open, which were aborted (KIP-98).
+
+A transaction is *open* from its first record in this partition to its marker. After the marker it
+is *ended*, but not certain before the marker is below the high watermark: a marker that is cut off
+with the end of the log never was. So the last stable offset, up to which read_committed consumers
+may see, is the smallest of
+
+- the high watermark,
+- the first offset of every open transaction,
+- the first offset of every ended one whose marker is not below the high watermark.
+
+Records of aborted transactions stay in the log, and consumers leave them out: a fetch answers which
+transactions overlap what it returns.
+
+A first record is only accepted from a producer whose transaction is known to its coordinator
+(KIP-890): who appends takes a `Verification` first, asks the coordinator, and notes that it said
+yes. A marker in between makes it void, so that a late record cannot open a transaction that nobody
+will ever end.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Final, NamedTuple, cast
+
+from minikafka.protocol.records.batch import BatchHeader
+from minikafka.protocol.records.control import ControlType
+from minikafka.storage.checked_file import Plain
+
+VERIFICATIONS_MAX: Final = 10_000
+"""Producers of a partition whose coordinators are being asked; the one asked about first is
+forgotten, and has to ask again."""
+
+_EPOCHS_MAX: Final = 4
+_NO_SEQUENCE: Final = -1
+
+_last_offset_of = attrgetter("last_offset")
+
+
+class AbortedTransaction(NamedTuple):
+    """A transaction whose records nobody may see with read_committed.
+
+    Attributes:
+        producer_id: Whose it was.
+        first_offset: Its first record here.
+        last_offset: Its marker.
+        last_stable_offset: First offset that was unstable after it: every transaction that was
+            aborted later begins there or after.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class AbortedRanges:
+    """Which batches of a part of the log belong to aborted transactions, for compaction."""
+
+    __slots__ = ("_ranges",)
+
+    def __init__(self, aborted: Iterable[AbortedTransaction] = ()) -> None:
+        self._ranges: dict[int, list[AbortedTransaction]] = {}
+        for transaction in aborted:
+            self._ranges.setdefault(transaction.producer_id, []).append(transaction)
+
+    def covers(self, header: BatchHeader) -> bool:
+        """Whether a batch is of an aborted transaction."""
+        ranges = self._ranges.get(header.producer_id)
+        if ranges is None or not header.is_transactional or header.is_control:
+            return False
+        # One producer's transactions do not overlap: the first that ends behind it, if any.
+        index = bisect_left(ranges, header.base_offset, key=_last_offset_of)
+        return index < len(ranges) and ranges[index].first_offset <= header.base_offset
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that has records here and no marker yet."""
+
+    first_offset: int
+    producer_epoch: int
+
+
+class EndedTransaction(NamedTuple):
+    """A transaction whose marker may not be replicated yet."""
+
+    first_offset: int
+    marker_offset: int
+
+
+class Verification:
+    """That a transaction's coordinator is asked before its first record; see the module.
+
+    Attributes:
+        producer_epoch: of the transaction.
+        is_confirmed: the coordinator said that this partition is in it; set by who asked.
+        first_sequence: the lowest sequence that somebody wants to append, -1 before.
+    """
+
+    __slots__ = ("first_sequence", "is_confirmed", "producer_epoch")
+
+    def __init__(self, producer_epoch: int) -> None:
+        self.producer_epoch = producer_epoch
+        self.is_confirmed = False
+        self.first_sequence = _NO_SEQUENCE
+
+    def wants(self, base_sequence: int) -> None:
+        """A batch with this sequence (-1: without any) waits for the confirmation."""
+        if base_sequence >= 0 and not 0 <= self.first_sequence <= base_sequence:
+            self.first_sequence = base_sequence
+
+
+class TransactionState:
+    """Open and aborted transactions of a partition.
+
+    Attributes:
+        aborted: In the order of their markers.
+    """
+
+    __slots__ = ("_ended", "_open", "_verifications", "aborted")
+
+    def __init__(self) -> None:
+        # By producer id, the first offset; also in the order of first offsets, because a
+        # transaction is added when its first record is, at the end of the log.
+        self._open: dict[int, OpenTransaction] = {}
+        self._ended: deque[EndedTransaction] = deque()
+        # By producer id and epoch: what comes late of an earlier epoch must not disturb.
+        self._verifications: dict[int, dict[int, Verification]] = {}
+        self.aborted: list[AbortedTransaction] = []
+
+    # --- looking -----------------------------------------------------------------------------
+
+    def open_of(self, producer_id: int) -> OpenTransaction | None:
+        """The open transaction of a producer, None when it has none."""
+        return self._open.get(producer_id)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """First offset that read_committed must not see."""
+        ended = self._ended
+        while ended and ended[0].marker_offset < high_watermark:
+            ended.popleft()
+        stable = high_watermark
+        for transaction in ended:
+            stable = min(stable, transaction.first_offset)
+        for open_ in self._open.values():
+            return min(stable, open_.first_offset)
+        return stable
+
+    def aborted_between(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Aborted transactions that overlap [first_offset, end_offset)."""
+        aborted = self.aborted
+        found: list[AbortedTransaction] = []
+        start = bisect_left(aborted, first_offset, key=_last_offset_of)
+        for index in range(start, len(aborted)):
+            transaction = aborted[index]
+            if transaction.first_offset < end_offset:
+                found.append(transaction)
+            if transaction.last_stable_offset >= end_offset:
+                break
+        return found
+
+    # --- changing ----------------------------------------------------------------------------
+
+    def verify(
+        self, producer_id: int, producer_epoch: int, base_sequence: int = _NO_SEQUENCE
+    ) -> Verification | None:
+        """What to have confirmed before the first record; None when the transaction is open.
+
+        Args:
+            producer_id: Whose transaction.
+            producer_epoch: Likewise.
+            base_sequence: Of the batch that is to be appended, -1 if it has none.
+        """
+        open_ = self._open.get(producer_id)
+        if open_ is not None and open_.producer_epoch == producer_epoch:
+            return None
+        epochs = self._verifications.get(producer_id)
+        if epochs is None:
+            if len(self._verifications) >= VERIFICATIONS_MAX:
+                del self._verifications[next(iter(self._verifications))]
+            epochs = self._verifications[producer_id] = {}
+        verification = epochs.get(producer_epoch)
+        if verification is None:
+            if len(epochs) >= _EPOCHS_MAX:
+                del epochs[next(iter(epochs))]
+            verification = epochs[producer_epoch] = Verification(producer_epoch)
+        verification.wants(base_sequence)
+        return verification
+
+    def confirmed(self, producer_id: int, producer_epoch: int) -> Verification | None:
+        """What the coordinator has confirmed of a transaction, if no marker came since."""
+        verification = self._verifications.get(producer_id, {}).get(producer_epoch)
+        return verification if verification is not None and verification.is_confirmed else None
+
+    def forget_verifications(self) -> None:
+        """Another broker led in between, and may have ended what was confirmed here."""
+        self._verifications.clear()
+
+    def wrote(self, producer_id: int, producer_epoch: int, base_offset: int) -> None:
+        """A transactional batch is in the log."""
+        if producer_id not in self._open:
+            self._open[producer_id] = OpenTransaction(base_offset, producer_epoch)
+            self._verifications.pop(producer_id, None)
+
+    def end(
+        self,
+        producer_id: int,
+        marker_epoch: int,
+        control_type: ControlType,
+        marker_offset: int,
+    ) -> None:
+        """A marker is in the log; one without an open transaction changes nothing else."""
+        open_ = self._open.pop(producer_id, None)
+        epochs = self._verifications.pop(producer_id, None)
+        if epochs is not None and open_ is not None and marker_epoch > open_.producer_epoch:
+            # With a greater epoch the marker ends everything below it, and the next transaction
+            # (whose coordinator may be asked already) has that epoch.
+            kept = {epoch: one for epoch, one in epochs.items() if epoch >= marker_epoch}
+            if kept:
+                self._verifications[producer_id] = kept
+        if open_ is None:
+            return
+        self._ended.append(EndedTransaction(open_.first_offset, marker_offset))
+        if control_type is ControlType.ABORT:
+            unstable = marker_offset + 1
+            for other in self._open.values():
+                unstable = other.first_offset
+                break
+            self.aborted.append(
+                AbortedTransaction(producer_id, open_.first_offset, marker_offset, unstable)
+            )
+
+    def truncate_from_start(self, log_start_offset: int) -> None:
+        """The log begins at `log_start_offset` now: forget what ended below it."""
+        count = bisect_left(self.aborted, log_start_offset, key=_last_offset_of)
+        if count:
+            del self.aborted[:count]
+
+    def clear(self) -> None:
+        """Forget everything but verifications, whose appends are still to come."""
+        self._open.clear()
+        self._ended.clear()
+        self.aborted.clear()
+
+    # --- snapshots ---------------------------------------------------------------------------
+
+    def encode(self) -> Plain:
+        """Everything a later `load` needs."""
+        open_ = [[producer_id, *one] for producer_id, one in self._open.items()]
+        return [open_, list(self._ended), self.aborted]
+
+    def load(self, snapshot: object) -> None:
+        """Take over what `encode` wrote."""
+        open_, ended, aborted = cast("tuple[list[list[int]], ...]", snapshot)
+        self._open = {one[0]: OpenTransaction(*one[1:]) for one in open_}
+        self._ended = deque(EndedTransaction(*one) for one in ended)
+        self.aborted = [AbortedTransaction(*one) for one in aborted]

@@ -1,0 +1,176 @@
+"""What a log accepts: Kafka's rules for batches, checked on the header and the CRC.
+
+From a client (Produce): exactly one batch; magic 2; the CRC; whole; at most max.message.bytes; a
+codec the request version allows; at least one record and last_offset_delta == record_count - 1; no
+control batch; a producer id comes with an epoch and a sequence; timestamps within the topic's
+bounds. Internal appends may bring several batches and control batches, and no size limit holds.
+
+Compressed records are not decompressed and uncompressed ones not decoded: the timestamp bounds are
+checked on the batch's base and largest timestamp. One exception: a compacted topic refuses records
+without a key, as Kafka does, and for that a client's batch has to be decoded.
+"""
+
+from typing import Final
+
+from minikafka.protocol.records.batch import (
+    BATCH_HEADER_SIZE_BYTES,
+    LOG_OVERHEAD_SIZE_BYTES,
+    BatchHeader,
+    Buffer,
+    crc_is_valid,
+    parse_batch_header,
+)
+from minikafka.protocol.records.compression import Compression
+from minikafka.protocol.records.errors import CorruptBatchError, UnsupportedMagicError
+from minikafka.protocol.records.record import decode_records
+from minikafka.storage.errors import (
+    CorruptMessage,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    UnsupportedCompressionType,
+    UnsupportedForMessageFormat,
+)
+from minikafka.storage.log_config import LogConfig
+
+ZSTD_PRODUCE_VERSION_MIN: Final = 7
+"""First version of Produce that may carry zstd (KIP-110)."""
+
+BATCHES_PER_APPEND_MAX: Final = 10_000
+"""Batches in one append by a leader; their headers are parsed before anything is written."""
+
+_COMPRESSION_MAX: Final = max(Compression)
+
+
+def split_batches(
+    records: Buffer, *, batches_max: int = BATCHES_PER_APPEND_MAX
+) -> list[tuple[int, BatchHeader]]:
+    """Positions and headers of all batches in `records`, each with a correct CRC.
+
+    Args:
+        records: Whole batches.
+        batches_max: With more of them the append is refused.
+
+    Raises:
+        InvalidRecord: no batch at all, or too many.
+        UnsupportedForMessageFormat: another message format version than 2.
+        CorruptMessage: anything that is not a whole, intact batch.
+    """
+    batches: list[tuple[int, BatchHeader]] = []
+    position = 0
+    size_bytes = len(records)
+    if not size_bytes:
+        raise InvalidRecord("an append without any record batch")
+    while position < size_bytes:
+        try:
+            header = parse_batch_header(records, position, must_be_whole=True)
+        except UnsupportedMagicError as error:
+            raise UnsupportedForMessageFormat(str(error)) from error
+        except CorruptBatchError as error:
+            raise CorruptMessage(str(error)) from error
+        if not crc_is_valid(records, position, header):
+            raise CorruptMessage(
+                f"batch at position {position}: the CRC {header.crc:#010x} does not match its "
+                f"{header.size_bytes} bytes"
+            )
+        batches.append((position, header))
+        if len(batches) > batches_max:
+            raise InvalidRecord(f"more than {batches_max} batches in one append")
+        position += LOG_OVERHEAD_SIZE_BYTES + header.batch_length
+    return batches
+
+
+def validate_batch(header: BatchHeader) -> None:
+    """Rules that hold for every batch, whoever appends it as leader.
+
+    Raises:
+        InvalidRecord: which rule is broken.
+    """
+    if header.attributes & 7 > _COMPRESSION_MAX:
+        raise InvalidRecord(f"attributes {header.attributes:#06x} name an unknown compression")
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise InvalidRecord(
+            f"record_count {header.record_count} with last_offset_delta "
+            f"{header.last_offset_delta}; the delta of the last record is the count minus one"
+        )
+    if header.batch_length + LOG_OVERHEAD_SIZE_BYTES <= BATCH_HEADER_SIZE_BYTES:
+        raise InvalidRecord(f"{header.record_count} records in a batch without a payload")
+
+
+def validate_client_batches(
+    records: Buffer, config: LogConfig, *, now_ms: int, request_version: int
+) -> list[tuple[int, BatchHeader]]:
+    """Parse and check what a Produce request brought for one partition.
+
+    Args:
+        records: The partition's records as they came.
+        config: The topic's settings.
+        now_ms: The broker's clock.
+        request_version: Version of the Produce request.
+
+    Returns:
+        One (position, header).
+
+    Raises:
+        LogError: one class per rule, see the module's text.
+    """
+    batches = split_batches(records)
+    if len(batches) != 1:
+        raise InvalidRecord(
+            f"{len(batches)} record batches; a produce request brings exactly one per partition"
+        )
+    header = batches[0][1]
+    if header.size_bytes > config.max_message_bytes:
+        raise MessageTooLarge(
+            f"a batch of {header.size_bytes} bytes; max.message.bytes is {config.max_message_bytes}"
+        )
+    if header.is_control:
+        raise InvalidRecord("a control batch from a client; only the broker writes those")
+    validate_batch(header)
+    # Coordinators write in a producer's name without a sequence; clients do not.
+    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
+        raise InvalidRecord(
+            f"producer {header.producer_id} with epoch {header.producer_epoch} and sequence "
+            f"{header.base_sequence}; neither may be negative"
+        )
+    if header.is_transactional and header.producer_id < 0:
+        raise InvalidRecord("a transactional batch without a producer id")
+    if header.attributes & 7 == Compression.ZSTD and request_version < ZSTD_PRODUCE_VERSION_MIN:
+        raise UnsupportedCompressionType(
+            f"zstd in produce version {request_version}; it needs {ZSTD_PRODUCE_VERSION_MIN}"
+        )
+    if config.message_timestamp_type == "CreateTime":
+        _validate_timestamps(header, config, now_ms)
+    if config.cleanup_compact:
+        _require_keys(records)
+    return batches
+
+
+def _validate_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    if header.has_log_append_time:
+        raise InvalidTimestamp("the batch claims LogAppendTime; only the broker sets that")
+    if header.max_timestamp < 0:
+        return  # records without a timestamp
+    if header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
+        raise InvalidTimestamp(
+            f"timestamp {header.max_timestamp} is more than message.timestamp.after.max.ms = "
+            f"{config.message_timestamp_after_max_ms} ahead of the broker's clock {now_ms}"
+        )
+    if now_ms - header.base_timestamp > config.message_timestamp_before_max_ms:
+        raise InvalidTimestamp(
+            f"timestamp {header.base_timestamp} is more than message.timestamp.before.max.ms = "
+            f"{config.message_timestamp_before_max_ms} behind the broker's clock {now_ms}"
+        )
+
+
+def _require_keys(records: Buffer) -> None:
+    try:
+        decoded = decode_records(records)
+    except CorruptBatchError as error:
+        raise CorruptMessage(str(error)) from error
+    for record in decoded:
+        if record.key is None:
+            raise InvalidRecord(
+                f"record {record.offset} of the batch has no key; a topic with "
+                f"cleanup.policy=compact needs one"
+            )

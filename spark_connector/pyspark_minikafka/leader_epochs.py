@@ -1,0 +1,80 @@
+"""The plan that asks leaders where an epoch ended (KIP-101), to notice lost records (KIP-320)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from minikafka.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from minikafka_client.core.cluster import Cluster
+from minikafka_client.errors import KafkaError
+from minikafka_client.plans.ask import Call, Plan
+from minikafka_client.plans.rounds import at_leaders, by_topic, in_rounds, outcome_of
+from minikafka_client.types import TopicPartition
+
+CONSUMER_REPLICA_ID = -1
+
+
+def epoch_ends(
+    cluster: Cluster, epochs: Mapping[TopicPartition, int]
+) -> Plan[dict[TopicPartition, int]]:
+    """Ask for the end of the largest epoch that is not after the one given.
+
+    Returns:
+        The offset behind its last record; -1 where the leader knows no such epoch.
+
+    Raises:
+        BrokerError: the only partition asked for was refused.
+        SomeFailedError: some of several partitions were refused.
+    """
+
+    def make_call(node: int, asked: Sequence[TopicPartition]) -> Call:
+        request = OffsetForLeaderEpochRequest(
+            replica_id=CONSUMER_REPLICA_ID,
+            topics=[
+                OffsetForLeaderTopic(
+                    topic=topic,
+                    partitions=[
+                        OffsetForLeaderPartition(
+                            partition=index,
+                            current_leader_epoch=cluster.leader_epoch(topic, index),
+                            leader_epoch=epochs[TopicPartition(topic, index)],
+                        )
+                        for index in indexes
+                    ],
+                )
+                for topic, indexes in by_topic(asked).items()
+            ],
+        )
+        return Call(node, request, version_min=2)
+
+    def read(
+        response: OffsetForLeaderEpochResponse,
+    ) -> Mapping[TopicPartition, int | KafkaError]:
+        return {
+            TopicPartition(topic.topic, each.partition): outcome_of(
+                each.end_offset,
+                each.error_code,
+                f"leader epochs of partition {each.partition} of topic {topic.topic!r}",
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
+
+    first = iter((True,))
+    found = yield from in_rounds(
+        epochs,
+        lambda wanted: at_leaders(
+            cluster,
+            wanted,
+            make_call,
+            OffsetForLeaderEpochResponse,
+            read,
+            is_first_attempt=next(first, False),
+        ),
+    )
+    return found

@@ -1,0 +1,121 @@
+"""Cuts what is to be read into the pieces that tasks read.
+
+A task costs Spark about 50 ms, whatever it does. So a large partition may be cut into several
+pieces, and small ones share a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from minikafka_client.types import TopicPartition
+
+
+class OffsetRange(NamedTuple):
+    """A piece of a partition: offsets from ``start`` up to ``end``, without it."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets; with gaps there are fewer records."""
+        return self.end - self.start
+
+
+def between(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> list[OffsetRange]:
+    """What lies between two offsets of each partition, where there is something."""
+    return [
+        OffsetRange(partition, starts[partition], end)
+        for partition, end in sorted(ends.items())
+        if starts[partition] < end
+    ]
+
+
+def plan_tasks(
+    ranges: Iterable[OffsetRange],
+    *,
+    min_partitions: int | None,
+    max_records_per_partition: int | None,
+    min_records_per_task: int,
+) -> list[tuple[OffsetRange, ...]]:
+    """What each task reads.
+
+    Args:
+        ranges: what there is to read.
+        min_partitions: at least so many tasks, if there are as many offsets.
+        max_records_per_partition: no task reads more offsets.
+        min_records_per_task: ranges with less share a task, where the other two allow it.
+    """
+    pieces = list(ranges)
+    if max_records_per_partition is not None:
+        pieces = [
+            part
+            for each in pieces
+            for part in _cut(each, -(-each.size // max_records_per_partition))
+        ]
+    if min_partitions is not None:
+        pieces = _cut_to(pieces, min_partitions)
+    return _joined(pieces, min_partitions or 1, max_records_per_partition, min_records_per_task)
+
+
+def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
+    """Equal parts, none of them empty."""
+    count = max(1, min(count, whole.size))
+    bounds = [whole.start + whole.size * index // count for index in range(count + 1)]
+    return [OffsetRange(whole.partition, start, end) for start, end in pairwise(bounds)]
+
+
+def _cut_to(pieces: list[OffsetRange], wanted: int) -> list[OffsetRange]:
+    """Cut the largest pieces, in proportion to their size, until there are as many as wanted."""
+    if len(pieces) >= wanted:
+        return pieces
+    counts = dict.fromkeys(range(len(pieces)), 1)
+    total = sum(each.size for each in pieces)
+    rest = wanted
+    # What is smaller than a fair share stays whole, which makes the share of the others larger.
+    for index in sorted(counts, key=lambda index: pieces[index].size):
+        share = pieces[index].size * rest / total if total else 1
+        counts[index] = max(1, round(share))
+        rest -= counts[index]
+        total -= pieces[index].size
+    return [part for index, each in enumerate(pieces) for part in _cut(each, counts[index])]
+
+
+def _joined(
+    pieces: list[OffsetRange], tasks_min: int, size_max: int | None, size_wanted: int
+) -> list[tuple[OffsetRange, ...]]:
+    """Let small pieces share tasks."""
+    tasks: list[tuple[OffsetRange, ...]] = []
+    small: list[OffsetRange] = []
+    joined_size = 0
+    spare = len(pieces) - tasks_min  # each piece that joins others is a task less
+    for piece in pieces:
+        if piece.size >= size_wanted:
+            tasks.append((piece,))
+            continue
+        is_too_much = size_max is not None and joined_size + piece.size > size_max
+        if small and (spare <= 0 or is_too_much or joined_size >= size_wanted):
+            tasks.append(tuple(small))
+            small, joined_size = [], 0
+        elif small:
+            spare -= 1
+        _append(small, piece)
+        joined_size += piece.size
+    if small:
+        tasks.append(tuple(small))
+    return tasks
+
+
+def _append(pieces: list[OffsetRange], piece: OffsetRange) -> None:
+    """Add a piece; two that touch are one again, for a task reads a partition once."""
+    before = pieces[-1] if pieces else None
+    if before is not None and before.partition == piece.partition and before.end == piece.start:
+        pieces[-1] = OffsetRange(piece.partition, before.start, piece.end)
+    else:
+        pieces.append(piece)

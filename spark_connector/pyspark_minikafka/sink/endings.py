@@ -1,0 +1,168 @@
+"""Plans that end the transactions of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from minikafka.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from minikafka.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from minikafka_client.core.cluster import Cluster
+from minikafka_client.core.transaction import EPOCH_PER_TRANSACTION
+from minikafka_client.errors import FencedError, KafkaError, TransactionAbortedError
+from minikafka_client.plans.ask import Call, Plan, call_all
+from minikafka_client.plans.coordinators import TRANSACTION_KEY_TYPE, find_coordinators
+from minikafka_client.plans.greeting import CLIENT_SOFTWARE_NAME, CLIENT_SOFTWARE_VERSION
+from minikafka_client.plans.rounds import refresh_metadata
+from minikafka_client.plans.transaction_admin import describe_transactions
+from minikafka_client.plans.transactions import (
+    Coordinator,
+    Identity,
+    init_producer,
+    read_transaction_version,
+)
+from minikafka_client.plans.two_phase_commit import end_prepared_transaction, recover_transaction
+from minikafka_client.types import PreparedTransactionState
+
+from .protocol import Part
+
+ONGOING: Final = "Ongoing"
+"""As brokers call a transaction that is not decided."""
+
+_TIMEOUT_MS: Final = 60_000
+_NO_TIMEOUT_MS: Final = 2**31 - 1
+_OWN_EPOCHS_VERSION: Final = 5
+
+
+def find_open_parts(cluster: Cluster, beginning: str, known: Collection[str]) -> Plan[list[Part]]:
+    """The open transactions of transactional ids that begin so, except the known ones.
+
+    A broker that does not answer is not waited for: its ids have another coordinator soon.
+
+    Raises:
+        KafkaError: nobody could be asked.
+    """
+    yield from refresh_metadata()
+    request = ListTransactionsRequest(state_filters=[ONGOING])
+    calls = [Call(node, request) for node in sorted(cluster.brokers)]
+    answers = yield from call_all(calls, ListTransactionsResponse)
+    names = [
+        each.transactional_id
+        for answer in answers
+        if isinstance(answer, ListTransactionsResponse)
+        for each in answer.transaction_states
+        if each.transactional_id.startswith(beginning) and each.transactional_id not in known
+    ]
+    found: list[Part] = []
+    for name in names:
+        described = (yield from describe_transactions(cluster, [name]))[name]
+        if described.state == ONGOING:
+            is_two_phase = described.timeout_ms == _NO_TIMEOUT_MS
+            found.append(Part(name, described.producer_id, described.producer_epoch, is_two_phase))
+    return found
+
+
+def commit_parts(cluster: Cluster, parts: Sequence[Part]) -> Plan[list[Part]]:
+    """Commit transactions, all at once; returns those that were aborted before.
+
+    Raises:
+        KafkaError: of one of them nobody knows.
+    """
+    names = [part.transactional_id for part in parts]
+    nodes = yield from find_coordinators(cluster, names, TRANSACTION_KEY_TYPE)
+    found = {part: nodes[part.transactional_id] for part in parts}
+    at = {part: node for part, node in found.items() if isinstance(node, int)}
+    versions = yield from _end_versions(sorted(set(at.values())))
+    asked = [part for part in at if at[part] in versions]
+    calls = [Call(at[part], _end_request(part), *versions[at[part]]) for part in asked]
+    answers = yield from call_all(calls, EndTxnResponse)
+    done = {
+        part
+        for part, answer in zip(asked, answers, strict=True)
+        if isinstance(answer, EndTxnResponse) and not answer.error_code
+    }
+    lost: list[Part] = []
+    for part in parts:
+        if part not in done:
+            is_committed = yield from _commit(cluster, part)
+            if not is_committed:
+                lost.append(part)
+    return lost
+
+
+def _end_versions(nodes: Sequence[int]) -> Plan[dict[int, tuple[int, int]]]:
+    """Which versions of EndTxn the transactions of each coordinator are ended with (KIP-890)."""
+    about = ApiVersionsRequest(
+        client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=CLIENT_SOFTWARE_VERSION
+    )
+    answers = yield from call_all([Call(node, about) for node in nodes], ApiVersionsResponse)
+    return {
+        node: (_OWN_EPOCHS_VERSION, 32767)
+        if read_transaction_version(answer) >= EPOCH_PER_TRANSACTION
+        else (0, _OWN_EPOCHS_VERSION - 1)
+        for node, answer in zip(nodes, answers, strict=True)
+        if isinstance(answer, ApiVersionsResponse) and not answer.error_code
+    }
+
+
+def _end_request(part: Part) -> EndTxnRequest:
+    return EndTxnRequest(
+        transactional_id=part.transactional_id,
+        producer_id=part.producer_id,
+        producer_epoch=part.producer_epoch,
+        committed=True,
+    )
+
+
+def _commit(cluster: Cluster, part: Part) -> Plan[bool]:
+    """Commit one transaction with patience; False: it was aborted."""
+    try:
+        yield from end_prepared_transaction(
+            cluster, part.transactional_id, _state(part), commits=True
+        )
+    except TransactionAbortedError:
+        return False
+    except FencedError:
+        # Without a timeout, and with nobody who aborts what is recorded, it waits for somebody
+        # else than the one who wrote it; or it was committed, and the id has moved on.
+        if part.is_two_phase:
+            yield from _end_taken_over(cluster, part, commits=True)
+        return part.is_two_phase
+    return True
+
+
+def _state(part: Part) -> PreparedTransactionState:
+    return PreparedTransactionState(part.producer_id, part.producer_epoch)
+
+
+def _end_taken_over(cluster: Cluster, part: Part, *, commits: bool) -> Plan[None]:
+    """End a transaction that waits for a producer which has taken over its id (KIP-939)."""
+    name = part.transactional_id
+    described = (yield from describe_transactions(cluster, [name]))[name]
+    if described.state != ONGOING or described[3:5] != _state(part):
+        return
+    found = yield from recover_transaction(cluster, name)
+    if found.ongoing == _state(part):
+        decider = PreparedTransactionState(found.producer_id, found.producer_epoch)
+        yield from end_prepared_transaction(cluster, name, decider, commits=commits)
+
+
+def abort_part(cluster: Cluster, part: Part) -> Plan[None]:
+    """Abort exactly this transaction, and fence who wrote it.
+
+    Raises:
+        KafkaError: it is not known whether it is aborted.
+    """
+    identity = Identity(part.transactional_id, part.producer_id, part.producer_epoch)
+    try:
+        yield from init_producer(
+            cluster, Coordinator(part.transactional_id, TRANSACTION_KEY_TYPE), identity, _TIMEOUT_MS
+        )
+    except KafkaError:
+        if not part.is_two_phase:
+            raise
+        yield from _end_taken_over(cluster, part, commits=False)

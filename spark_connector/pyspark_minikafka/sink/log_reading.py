@@ -1,0 +1,125 @@
+"""Reading the commit log: which of a query's records are committed, whatever others have open.
+
+The log is shared by queries, so the last stable offset is of no use: a query whose driver has died
+in the middle of a transaction would hide what all others have committed. So everything is read up
+to the high watermark, and transactions are told from their markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, cast
+
+from minikafka.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from minikafka.protocol.records import (
+    Buffer,
+    ControlType,
+    decode_control_type,
+    decode_records,
+    iter_batches,
+)
+from minikafka_client.core.cluster import Cluster
+from minikafka_client.errors import KafkaError, UnreadableResponseError
+from minikafka_client.plans.ask import Call, Plan
+from minikafka_client.plans.rounds import at_leaders, in_rounds, outcome_of
+from minikafka_client.types import TopicPartition
+
+_FETCH_SIZE_BYTES: Final = 4 * 1024 * 1024
+_FETCH_WAIT_MS: Final = 500
+_NAMED_TOPICS_VERSION: Final = 12
+_EMPTY_ANSWERS_MAX: Final = 20
+
+
+def newest_committed(payloads: Iterable[Buffer], key: bytes, end: int) -> bytes | None:
+    """The value of the last record with this key whose transaction is committed.
+
+    A record whose marker comes before the beginning, or that nobody has decided about, is none.
+
+    Args:
+        payloads: record batches, in order.
+        key: of the record.
+        end: what is at this offset, or behind it, does not count.
+    """
+    newest: bytes | None = None
+    pending: dict[int, bytes] = {}
+    for payload in payloads:
+        for position, header in iter_batches(payload):
+            if header.base_offset >= end:
+                return newest
+            records = decode_records(payload, position, check_crc=True)
+            if header.is_control:
+                value = pending.pop(header.producer_id, None)
+                commits = bool(records) and decode_control_type(records[0].key)[1]
+                if value is not None and commits == ControlType.COMMIT:
+                    newest = value
+            elif header.is_transactional:
+                for record in records:
+                    if record.key == key and record.value is not None:
+                        pending[header.producer_id] = record.value
+    return newest
+
+
+def fetch_range(cluster: Cluster, where: TopicPartition, begin: int, end: int) -> Plan[list[bytes]]:
+    """All batches from an offset up to another one, decided or not; more may follow.
+
+    Raises:
+        KafkaError: they cannot be read.
+    """
+    payloads: list[bytes] = []
+    position, empty_answers = begin, 0
+    while position < end:
+        payload = yield from _fetch(cluster, where, position)
+        before = position
+        for _, header in iter_batches(payload):
+            position = max(position, header.next_offset)
+        if position > before:
+            payloads.append(payload)
+            continue
+        empty_answers += 1
+        if empty_answers > _EMPTY_ANSWERS_MAX:
+            raise UnreadableResponseError(
+                f"{where.topic}-{where.partition} ends before offset {end}: nothing at {position}"
+            )
+    return payloads
+
+
+def _fetch(cluster: Cluster, where: TopicPartition, offset: int) -> Plan[bytes]:
+    def make_call(node: int, _: Sequence[TopicPartition]) -> Call:
+        partition = FetchPartition(
+            partition=where.partition,
+            current_leader_epoch=cluster.leader_epoch(*where),
+            fetch_offset=offset,
+            partition_max_bytes=_FETCH_SIZE_BYTES,
+        )
+        request = FetchRequest(
+            max_wait_ms=_FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=_FETCH_SIZE_BYTES,
+            topics=[FetchTopic(topic=where.topic, partitions=[partition])],
+        )
+        return Call(node, request, version_max=_NAMED_TOPICS_VERSION)
+
+    def read(response: FetchResponse) -> Mapping[TopicPartition, bytes | KafkaError]:
+        [topic] = response.responses
+        [outcome] = topic.partitions
+        payload = bytes(cast("memoryview", outcome.records or b""))  # decoded, it is one
+        return {where: outcome_of(payload, outcome.error_code, f"commit log {where.topic!r}")}
+
+    attempts = iter(range(1 << 30))
+    found = yield from in_rounds(
+        [where],
+        lambda asked: at_leaders(
+            cluster,
+            asked,
+            make_call,
+            FetchResponse,
+            read,
+            is_first_attempt=next(attempts) == 0,
+        ),
+    )
+    return found[where]

@@ -1,0 +1,104 @@
+"""Writing at least once: every task sends its rows, and what a task that failed has sent stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from ..environment import prepare_worker
+from .input_schema import InputColumns
+from .settings import SinkSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from minikafka_client.sync import Writer
+
+
+class Written(WriterCommitMessage):
+    """A task has written; so many records."""
+
+    def __init__(self, record_count: int) -> None:
+        self.record_count = record_count
+
+
+def write_rows(
+    writer: Writer, settings: SinkSettings, columns: InputColumns, rows: Iterator[pa.RecordBatch]
+) -> None:
+    """Encode rows and send them.
+
+    Raises:
+        RefusedRowError: a row cannot be a record.
+        KafkaError: records could not be delivered.
+    """
+    from .encoding import RowEncoder
+
+    encoder = RowEncoder(
+        columns,
+        settings.topic,
+        writer.partition_count,
+        batch_size_bytes_max=settings.batch_size_bytes,
+        compression=settings.compression,
+    )
+    for topic, partition, payload, record_count in encoder.encode(rows):
+        writer.send_batch(topic, partition, payload, record_count)
+
+
+def _write(
+    settings: SinkSettings, columns: InputColumns, rows: Iterator[pa.RecordBatch]
+) -> Written:
+    prepare_worker(settings.driver_version)
+    from minikafka_client.sync import Writer
+
+    with Writer(settings.kafka.bootstrap, **settings.producer_options()) as writer:
+        write_rows(writer, settings, columns, rows)
+        writer.flush()
+        return Written(writer.delivered_records)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """``df.write.format("minikafka").mode("append")``."""
+
+    def __init__(self, settings: SinkSettings, columns: InputColumns) -> None:
+        self._settings = settings
+        self._columns = columns
+
+    def write(  # type: ignore[override] # Spark declares rows, and gives Arrow to Arrow writers
+        self, iterator: Iterator[pa.RecordBatch]
+    ) -> Written:
+        """Write the rows of a task."""
+        return _write(self._settings, self._columns, iterator)
+
+
+class AtLeastOnceWriter(DataSourceStreamArrowWriter):
+    """``df.writeStream.format("minikafka").option("deliveryGuarantee", "at-least-once")``."""
+
+    def __init__(self, settings: SinkSettings, columns: InputColumns) -> None:
+        self._settings = settings
+        self._columns = columns
+
+    def write(  # type: ignore[override] # Spark declares rows, and gives Arrow to Arrow writers
+        self, iterator: Iterator[pa.RecordBatch]
+    ) -> Written:
+        """Write the rows of a task."""
+        return _write(self._settings, self._columns, iterator)
+
+    def commit(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803 - the name is Spark's
+    ) -> None:
+        """Everything is written."""
+
+    def abort(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803 - the name is Spark's
+    ) -> None:
+        """What is written stays: the batch is written again."""

@@ -1,0 +1,101 @@
+"""The data source that Spark finds by its name.
+
+Importing it has to be quick, because Spark does so in every session, whoever reads what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from .options import Options
+
+
+class DefaultSource(DataSource):
+    """``spark.read.format("minikafka")`` and its three sisters.
+
+    Args:
+        options: those of Spark's own connector, and some of our own; see `options.py`.
+
+    Raises:
+        OptionError: an option is unknown, or those of a read cannot be understood.
+        EnvironmentMismatchError: this Python lacks a package.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        from .environment import check_packages
+        from .options import STRATEGIES
+        from .source_options import general_options
+
+        check_packages()
+        given = self._given()
+        if any(name in given for name in STRATEGIES):
+            general_options(given)
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` takes."""
+        return "minikafka"
+
+    def _given(self) -> Options:
+        from .options import Options
+
+        return Options(self.options)
+
+    def schema(self) -> StructType:
+        """The columns of a read; ``includeHeaders`` and ``columns`` say which.
+
+        Raises:
+            OptionError: the options are not those of a read.
+        """
+        from .schemas import read_schema
+        from .source_options import general_options
+
+        return read_schema(general_options(self._given()))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Reads a batch.
+
+        Raises:
+            OptionError: the options are not those of a batch.
+            SchemaError: the user's schema has columns that there are not.
+        """
+        from .batch_reader import BatchReader
+        from .schemas import check_schema
+        from .source_options import batch_options
+
+        check_schema(schema)
+        return BatchReader(batch_options(self._given()), schema)
+
+    def streamReader(  # noqa: N802 - the name is Spark's
+        self, schema: StructType
+    ) -> DataSourceStreamReader:
+        """Reads a stream; what is wrong with its options is told by the reader's first method."""
+        from .stream_reader import StreamReader
+
+        return StreamReader(self._given(), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Writes a batch."""
+        from .sink import make_batch_writer
+
+        return make_batch_writer(self._given(), schema, overwrite)
+
+    def streamWriter(  # noqa: N802 - the name is Spark's
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """Writes a stream."""
+        from .sink import make_stream_writer
+
+        return make_stream_writer(self._given(), schema, overwrite)

@@ -1,0 +1,168 @@
+"""What administrators see of transactions, and how they end one that hangs (KIP-664)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+from minikafka.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from minikafka.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from tests.broker.handlers.transactional_wire import (
+    TID,
+    Producer,
+    add,
+    begun,
+    end,
+    stable_values,
+    write,
+    write_markers,
+)
+from tests.broker.harness import WireClient, running_broker
+
+OK = ErrorCode.NONE
+
+
+async def opened(client: WireClient, transactional_id: str = TID) -> Producer:
+    """A producer with an open transaction in t-0 and t-1."""
+    producer = await begun(client, transactional_id=transactional_id)
+    await add(client, producer, ("t", 1), ("t", 0), transactional_id=transactional_id)
+    return producer
+
+
+async def describe(client: WireClient, *transactional_ids: str) -> list[TransactionState]:
+    request = DescribeTransactionsRequest(transactional_ids=list(transactional_ids))
+    return (await client.ask(request, 0, DescribeTransactionsResponse)).transaction_states
+
+
+async def listed(client: WireClient, version: int = 2, **filters: object) -> dict[str, str]:
+    """Transactional ids and states, as far as they pass the filters."""
+    request = ListTransactionsRequest(**filters)  # type: ignore[arg-type]  # what a test names
+    answer = await client.ask(request, version, ListTransactionsResponse)
+    assert answer.error_code == OK
+    return {one.transactional_id: one.transaction_state for one in answer.transaction_states}
+
+
+async def test_transactions_are_described(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", partitions=2)
+        (before,) = await describe(client, TID)
+        assert before.error_code == ErrorCode.NOT_COORDINATOR  # there is no topic for it yet
+        producer = await opened(client)
+        one, unknown, empty = await describe(client, TID, "nobody", "")
+        assert (one.error_code, one.transaction_state) == (OK, "Ongoing")
+        assert (one.producer_id, one.producer_epoch) == producer
+        assert one.transaction_timeout_ms == 60_000
+        assert one.transaction_start_time_ms > 0
+        assert [(topic.topic, topic.partitions) for topic in one.topics] == [("t", [0, 1])]
+        assert unknown.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        assert empty.error_code == ErrorCode.INVALID_REQUEST
+        await end(client, producer)
+        while (await describe(client, TID))[0].transaction_state != "CompleteCommit":
+            pass
+        assert (await describe(client, TID))[0].topics == []
+        assert await describe(client) == []
+
+
+async def test_transactions_are_listed(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", partitions=2)
+        assert await listed(client) == {}
+        producer = await opened(client)
+        await begun(client, transactional_id="job-2")
+        both = {TID: "Ongoing", "job-2": "Empty"}
+        for version in range(3):
+            assert await listed(client, version) == both
+            assert await listed(client, version, state_filters=["Ongoing"]) == {TID: "Ongoing"}
+            one = await listed(client, version, producer_id_filters=[producer[0], -1, 2**63 - 1])
+            assert one == {TID: "Ongoing"}
+            assert await listed(client, version, producer_id_filters=[2**63 - 1]) == {}
+        assert await listed(client, 1, duration_filter=0) == {TID: "Ongoing"}
+        assert await listed(client, 1, duration_filter=2**63 - 1) == {}
+        assert await listed(client, 1, duration_filter=-(2**63)) == both
+        assert await listed(client, transactional_id_pattern="job-.") == both
+        assert await listed(client, transactional_id_pattern="2") == {}  # it has to fit the whole
+        assert await listed(client, transactional_id_pattern="") == both
+
+
+async def test_filters_that_make_no_sense(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        request = ListTransactionsRequest(state_filters=["Ongoing", "Asleep", ""])
+        answer = await client.ask(request, 0, ListTransactionsResponse)
+        assert (answer.error_code, answer.unknown_state_filters) == (OK, ["Asleep", ""])
+        for pattern in ("(", "[", "*", "x" * 5_000, r"(a)\1", "(?=a)", "(a{999}){999}"):
+            request = ListTransactionsRequest(transactional_id_pattern=pattern)
+            answer = await client.ask(request, 2, ListTransactionsResponse)
+            assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|aa)+b", "(.*)*(.*)*x", "(a?){25}a{25}b"])
+async def test_a_pattern_that_was_thought_up_to_take_long(tmp_path: Path, pattern: str) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await begun(client, transactional_id="a" * 100)
+        assert await listed(client, transactional_id_pattern=pattern) == {}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_hanging_transaction_is_aborted(tmp_path: Path, version: int) -> None:
+    """Nobody coordinates it any more; what is needed is in DescribeProducers."""
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", partitions=2)
+        producer = await opened(client)
+        assert await write(client, producer, b"x") is OK
+        asked = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
+        answer = await client.ask(asked, 0, DescribeProducersResponse)
+        (found,) = answer.topics[0].partitions[0].active_producers
+        assert (found.producer_id, found.producer_epoch) == producer
+        assert (found.current_txn_start_offset, found.coordinator_epoch) == (0, -1)
+        assert await stable_values(client) == (0, 1, 0)
+        codes = await write_markers(
+            client, producer, ("t", 0), coordinator_epoch=0, version=version
+        )
+        assert codes == [OK]
+        assert await stable_values(client) == (2, 2, 1)
+
+
+async def test_markers_that_must_not_be_written(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", partitions=2)
+        old = await begun(client)
+        producer_id, epoch = producer = await opened(client)
+        assert await write(client, producer, b"x") is OK
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        places = (("t", 2), ("t", -1), ("t", 2**31 - 1), ("nowhere", 0))
+        assert await write_markers(client, producer, *places) == [unknown] * 4
+        assert await write_markers(client, producer) == []
+        fenced = ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await write_markers(client, old, ("t", 0)) == [fenced]
+        # With an epoch for each transaction, a marker has to have a greater one (KIP-1228).
+        codes = await write_markers(client, producer, ("t", 0), transaction_version=2)
+        assert codes == [fenced]
+        for nobody in ((-1, 0), (-(2**63), 0), (producer_id, -1), (2**40, -(2**15))):
+            codes = await write_markers(client, nobody, ("t", 0))
+            assert codes[0] is not OK
+        assert await stable_values(client) == (0, 1, 0)
+        codes = await write_markers(client, producer, ("t", 0), coordinator_epoch=7)
+        assert codes == [OK]
+        later = (producer_id, epoch + 1)
+        codes = await write_markers(client, later, ("t", 0), coordinator_epoch=6)
+        assert codes == [ErrorCode.TRANSACTION_COORDINATOR_FENCED]

@@ -1,0 +1,280 @@
+"""The requests of transactional producers over the wire, in all their versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from minikafka.coordinator.transaction import TransactionConfig
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.produce import ProduceResponse
+from tests.broker.handlers.transactional_wire import (
+    GROUP,
+    TID,
+    add,
+    add_many,
+    add_offsets,
+    begun,
+    commit_offset,
+    end,
+    find,
+    init,
+    stable_values,
+    transaction,
+    write,
+)
+from tests.broker.harness import produce_request, running_broker
+
+OK = ErrorCode.NONE
+LONG_AGO = (2**63 - 1, 2**15 - 1)
+FENCED = {True: ErrorCode.PRODUCER_FENCED, False: ErrorCode.INVALID_PRODUCER_EPOCH}
+
+
+@pytest.mark.parametrize("version", range(7))
+async def test_every_version_of_init_producer_id_begins(tmp_path: Path, version: int) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await find(client)
+        first = await init(client, version=version)
+        second = await init(client, version=version)
+        assert (first.error_code, second.error_code) == (OK, OK)
+        assert second.producer_id == first.producer_id
+        assert second.producer_epoch == first.producer_epoch + 1
+
+
+@pytest.mark.parametrize("version", [3, 4, 5, 6])
+async def test_an_old_epoch_gets_no_new_one(tmp_path: Path, version: int) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        old = await begun(client)
+        new = await begun(client)
+        await add(client, new, ("t", 0))
+        refused = await init(client, old, version=version)
+        assert refused.error_code == FENCED[version >= 4]
+        assert (refused.producer_id, refused.producer_epoch) == (-1, -1)
+        going_on = await init(client, new, version=version)
+        assert (going_on.producer_id, going_on.producer_epoch) == (new[0], new[1] + 1)
+
+
+@pytest.mark.parametrize("timeout_ms", [-(2**31), -1, 0, 900_001, 2**31 - 1])
+async def test_senseless_timeouts(tmp_path: Path, timeout_ms: int) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await find(client)
+        answer = await init(client, timeout_ms=timeout_ms)
+        assert answer.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+@pytest.mark.parametrize(("is_two_phase", "keeps"), [(True, False), (False, True), (True, True)])
+async def test_two_phase_commit_is_for_whom_it_is_allowed(
+    tmp_path: Path, is_two_phase: bool, keeps: bool
+) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await find(client)
+        answer = await init(client, version=6, is_two_phase=is_two_phase, keeps_prepared=keeps)
+        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("producer", [(-5, 0), (-1, -1), (2**40, 0), LONG_AGO, (2**40, -(2**15))])
+async def test_producers_that_nobody_knows(tmp_path: Path, producer: tuple[int, int]) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        await begun(client)
+        mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        for version in range(6):
+            assert await add(client, producer, ("t", 0), version=version) == {("t", 0): mapping}
+            assert (await end(client, producer, version=version)).error_code == mapping
+        for version in range(5):
+            assert await add_offsets(client, producer, version=version) is mapping
+        assert await write(client, producer, b"x", version=12) is not OK
+        assert await stable_values(client) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_partitions_are_added_all_or_none(tmp_path: Path, version: int) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", partitions=2)
+        producer = await begun(client)
+        unknown, skipped = (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.OPERATION_NOT_ATTEMPTED,
+        )
+        for place in (("t", 2), ("t", -1), ("t", 2**31 - 1), ("nowhere", 0)):
+            codes = await add(client, producer, ("t", 0), place, version=version)
+            assert codes == {("t", 0): skipped, place: unknown}
+        assert await write(client, producer, b"x") is not OK  # nothing was added
+        codes = await add(client, producer, ("t", 0), ("t", 1), version=version)
+        assert set(codes.values()) == {OK}
+        assert await write(client, producer, b"x") is OK
+        assert (await end(client, producer)).error_code == OK
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_a_fenced_producer_adds_nothing(tmp_path: Path, version: int) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        old = await begun(client)
+        await begun(client)
+        code = FENCED[version >= 2]
+        assert await add(client, old, ("t", 0), version=version) == {("t", 0): code}
+        assert await add_offsets(client, old, version=version) is code
+        assert (await end(client, old, version=version)).error_code == code
+
+
+@pytest.mark.parametrize("version", [4, 5])
+async def test_brokers_ask_about_several_transactions(tmp_path: Path, version: int) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", partitions=2)
+        one = await begun(client, transactional_id="one")
+        two = await begun(client, transactional_id="two")
+        here, there, nowhere = ("t", 0), ("t", 1), ("nowhere", 0)
+        added = await add_many(
+            client,
+            transaction(one, here, transactional_id="one"),
+            transaction(LONG_AGO, here, transactional_id="two"),
+            transaction(one, nowhere, here, transactional_id="three"),
+            version=version,
+        )
+        assert added == {
+            "one": {here: OK},
+            "two": {here: ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+            "three": {
+                nowhere: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                here: ErrorCode.OPERATION_NOT_ATTEMPTED,
+            },
+        }
+        not_in_it = ErrorCode.TRANSACTION_ABORTABLE if version >= 5 else ErrorCode.INVALID_TXN_STATE
+        verified = await add_many(
+            client,
+            transaction(one, here, transactional_id="one", verifies_only=True),
+            transaction(two, here, transactional_id="two", verifies_only=True),
+            version=version,
+        )
+        assert verified == {"one": {here: OK}, "two": {here: not_in_it}}
+        # Only to look adds nothing.
+        code = await add(
+            client, one, there, transactional_id="one", version=version, verifies_only=True
+        )
+        assert code == {there: not_in_it}
+        assert await add_many(client, version=version) == {}
+
+
+async def test_without_a_transactional_id_or_a_group(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        producer = await begun(client)
+        invalid = ErrorCode.INVALID_REQUEST
+        assert await add(client, producer, ("t", 0), transactional_id="") == {("t", 0): invalid}
+        answer = await end(client, producer, transactional_id="")
+        assert answer.error_code == invalid
+        assert await add_offsets(client, producer, group_id="") is invalid
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_offsets_of_a_transaction_in_every_version(tmp_path: Path, version: int) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        producer = await begun(client)
+        await find(client, GROUP, 0)
+        refused = await commit_offset(client, LONG_AGO, 7, version=version)
+        assert refused is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if version < 5:
+            not_added = {4: ErrorCode.TRANSACTION_ABORTABLE}
+            expected = not_added.get(version, ErrorCode.INVALID_TXN_STATE)
+            assert await commit_offset(client, producer, 7, version=version) is expected
+            assert await add_offsets(client, producer, version=min(version, 4)) is OK
+        unknown = await commit_offset(client, producer, 7, topic="nowhere", version=version)
+        assert unknown is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if version >= 3:
+            of_nobody = await commit_offset(client, producer, 7, generation_id=5, version=version)
+            assert of_nobody is ErrorCode.ILLEGAL_GENERATION
+        assert await commit_offset(client, producer, 7, version=version) is OK
+        end_version = 5 if version == 5 else 3
+        ended = await end(client, producer, commits=False, version=end_version)
+        assert ended.error_code == OK
+        # What is late does not count any more.
+        late = await commit_offset(client, producer, 8, version=version)
+        assert late is not OK
+
+
+@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("commits", [True, False])
+async def test_every_version_of_end_txn(tmp_path: Path, version: int, commits: bool) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        producer = await begun(client)
+        has_own_epoch = version >= 5
+        never_began = await end(client, producer, commits=True, version=version)
+        assert never_began.error_code == ErrorCode.INVALID_TXN_STATE
+        if not has_own_epoch:
+            await add(client, producer, ("t", 0))
+        code = await write(client, producer, b"x", version=12 if has_own_epoch else 9)
+        assert code is OK
+        assert await stable_values(client) == (0, 1, 0)
+        answers = [await end(client, producer, commits=commits, version=version) for _ in "12"]
+        first, again = ((one.error_code, one.producer_id, one.producer_epoch) for one in answers)
+        assert first == again
+        assert first == ((OK, producer[0], producer[1] + 1) if has_own_epoch else (OK, -1, -1))
+        # The other way it cannot end any more.
+        other = await end(client, producer, commits=not commits, version=version)
+        assert other.error_code != OK
+        while (await stable_values(client))[0] < 2:
+            pass
+        assert await stable_values(client) == (2, 2, 0 if commits else 1)
+
+
+@pytest.mark.parametrize("commits", [True, False])
+@pytest.mark.parametrize(("first", "last"), [(12, 3), (9, 5)])
+async def test_a_client_that_mixes_the_generations(
+    tmp_path: Path, first: int, last: int, commits: bool
+) -> None:
+    """Partitions are added as version 2 does, and the epoch is kept as before, or the other way."""
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        producer_id, epoch = await begun(client)
+        for number in range(3):
+            producer = (producer_id, epoch)
+            if first < 12:
+                await add(client, producer, ("t", 0))
+            sequence = number if last < 5 else 0
+            assert await write(client, producer, b"x", sequence=sequence, version=first) is OK
+            ended = await end(client, producer, commits=commits, version=last)
+            assert ended.error_code == OK
+            epoch += last >= 5
+            while (await stable_values(client))[0] < 2 * (number + 1):
+                pass
+
+
+async def test_a_batch_without_its_transactional_id_is_refused(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        producer = await begun(client)
+        await add(client, producer, ("t", 0))
+        assert await write(client, producer, b"x", transactional_id=None) is not OK
+        assert await write(client, producer, b"x", transactional_id="") is not OK
+        assert await write(client, producer, b"x", transactional_id="another") is not OK
+        for senseless in (b"", b"\x00", b"\xff" * 80):
+            request = produce_request("t", senseless, acks=-1)
+            request.transactional_id = TID
+            answer = await client.ask(request, 12, ProduceResponse)
+            assert answer.responses[0].partition_responses[0].error_code != OK
+        assert await stable_values(client) == (0, 0, 0)
+        assert await write(client, producer, b"x") is OK
+
+
+def test_the_defaults_are_kafkas() -> None:
+    config = TransactionConfig()
+    assert config.transaction_max_timeout_ms == 15 * 60_000
+    assert config.transactional_id_expiration_ms == 7 * 86_400_000
+    assert not config.is_two_phase_commit_enabled

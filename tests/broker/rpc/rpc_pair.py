@@ -1,0 +1,82 @@
+"""A node that answers and a node that asks, over loopback."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import trio
+
+from minikafka.broker.rpc import Hello, Identity, Loss, RpcClient, RpcServer
+from minikafka.broker.rpc.wire import listen
+
+
+class Node:
+    """A server that can be stopped as if its process had been killed."""
+
+    def __init__(self, node_id: int, cluster_id: str = "c", incarnation: bytes = b"i") -> None:
+        self.identity = Identity(node_id, incarnation, cluster_id)
+        self.server = RpcServer(self.identity)
+        self.port = 0
+        self._scope = trio.CancelScope()
+        self._stopped = trio.Event()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return "127.0.0.1", self.port
+
+    async def run(
+        self, port: int = 0, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        listener = await listen("127.0.0.1", port)
+        self.port = listener.getsockname()[1]
+        with self._scope:
+            task_status.started()
+            await self.server.serve(listener)
+        self._stopped.set()
+
+    async def kill(self) -> None:
+        self._scope.cancel()
+        await self._stopped.wait()
+
+
+class Asking:
+    """A client, and what it heard."""
+
+    def __init__(self, node: Node, node_id: int = 2, cluster_id: str = "c") -> None:
+        self.connected: list[Hello] = []
+        self.losses: list[Loss] = []
+        self._heard = trio.Event()
+        self.identity = Identity(node_id, b"asking", cluster_id)
+        self.client = RpcClient(
+            self.identity,
+            node.identity.node_id,
+            node.address,
+            on_connected=self._on_connected,
+            on_lost=self._on_lost,
+        )
+
+    def _on_connected(self, hello: Hello) -> None:
+        self.connected.append(hello)
+        self._heard.set()
+
+    def _on_lost(self, loss: Loss) -> None:
+        self.losses.append(loss)
+        self._heard.set()
+
+    async def hears(self, *, connected: int = 0, losses: int = 0) -> None:
+        """Wait until so much was heard."""
+        while len(self.connected) < connected or len(self.losses) < losses:
+            self._heard = trio.Event()
+            await self._heard.wait()
+
+
+@asynccontextmanager
+async def asking(node: Node, node_id: int = 2, cluster_id: str = "c") -> AsyncGenerator[Asking]:
+    """Run a node and a client of it."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(node.run)
+        one = Asking(node, node_id, cluster_id)
+        nursery.start_soon(one.client.run)
+        yield one
+        nursery.cancel_scope.cancel()

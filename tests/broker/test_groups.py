@@ -1,0 +1,262 @@
+"""The group service: where groups live, and that a restart is a replay."""
+
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from minikafka.broker.groups import OFFSETS_TOPIC
+from minikafka.broker.internal_topics import java_string_hash, partition_for
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from minikafka.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from minikafka.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from minikafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from minikafka.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from tests.broker.harness import WireClient, running_broker
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("hello", 99162322),
+        ("polygenelubricants", -2147483648),
+        ("Größe", 69209585),
+        ("\U0001f600", 1772899),
+    ],
+)
+def test_the_hash_is_javas(text: str, expected: int) -> None:
+    assert java_string_hash(text) == expected
+
+
+def test_groups_are_spread_by_the_hash_without_its_sign() -> None:
+    assert partition_for("polygenelubricants", 50) == 0
+    assert partition_for("hello", 50) == 99162322 % 50
+
+
+async def find(client: WireClient, key: str, key_type: int = 0) -> FindCoordinatorResponse:
+    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+    return await client.ask(request, 4, FindCoordinatorResponse)
+
+
+async def commit(client: WireClient, group: str, offsets: dict[tuple[str, int], int]) -> list[int]:
+    request = OffsetCommitRequest(
+        group_id=group,
+        member_id="",
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=number, committed_offset=offset, committed_metadata="note"
+                    )
+                ],
+            )
+            for (topic, number), offset in offsets.items()
+        ],
+    )
+    answer = await client.ask(request, 8, OffsetCommitResponse)
+    return [one.error_code for topic in answer.topics for one in topic.partitions]
+
+
+async def fetch_offset(client: WireClient, group: str, topic: str, number: int) -> int:
+    request = OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequestGroup(
+                group_id=group,
+                topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[number])],
+            )
+        ]
+    )
+    answer = await client.ask(request, 8, OffsetFetchResponse)
+    assert answer.groups[0].error_code == ErrorCode.NONE
+    return answer.groups[0].topics[0].partitions[0].committed_offset
+
+
+async def test_the_first_question_makes_the_offsets_topic(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        answer = await find(under_test.connect(), "g")
+        coordinator = answer.coordinators[0]
+        assert (coordinator.error_code, coordinator.node_id) == (0, 1)
+        assert (coordinator.host, coordinator.port) == ("broker.test", 9092)
+        topic = under_test.broker.topics[OFFSETS_TOPIC]
+        assert len(under_test.broker.image.topics[OFFSETS_TOPIC].partitions) == 50
+        assert topic.log_config.cleanup_compact
+        assert not topic.log_config.cleanup_delete
+
+
+@pytest.mark.parametrize("key_type", [2, 9])
+async def test_other_coordinators_are_refused_for_good(tmp_path: Path, key_type: int) -> None:
+    async with running_broker(tmp_path) as under_test:
+        answer = await find(under_test.connect(), "g", key_type)
+        code = ErrorCode(answer.coordinators[0].error_code)
+        assert code is not ErrorCode.NONE
+        assert not code.is_retriable
+
+
+async def test_before_the_topic_is_there_a_group_has_no_coordinator(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        answer = await client.ask(request, 4, HeartbeatResponse)
+        assert answer.error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_committed_offsets_survive_a_restart(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", partitions=2)
+        await find(client, "g")
+        assert await commit(client, "g", {("t", 0): 41, ("t", 1): 7}) == [0, 0]
+        assert await commit(client, "g", {("t", 0): 42}) == [0]
+        assert await fetch_offset(client, "g", "t", 0) == 42
+        assert await fetch_offset(client, "stranger", "t", 0) == -1
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        while under_test.broker.groups.is_loading:
+            await trio.testing.wait_all_tasks_blocked()
+        assert await fetch_offset(client, "g", "t", 0) == 42
+        assert await fetch_offset(client, "g", "t", 1) == 7
+
+
+async def test_offsets_of_topics_that_are_not_there_are_refused_one_by_one(
+    tmp_path: Path,
+) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        await find(client, "g")
+        codes = await commit(client, "g", {("t", 0): 1, ("gone", 0): 1})
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert sorted(codes) == [ErrorCode.NONE, unknown]
+        assert await commit(client, "g", {("t", 5): 1}) == [unknown]
+
+
+async def test_old_offset_fetch_versions_have_one_group(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        await find(client, "g")
+        await commit(client, "g", {("t", 0): 5})
+        wanted = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+        for version in range(1, 8):
+            request = OffsetFetchRequest(group_id="g", topics=wanted)
+            answer = await client.ask(request, version, OffsetFetchResponse)
+            partition = answer.topics[0].partitions[0]
+            assert (partition.committed_offset, partition.metadata) == (5, "note")
+
+
+async def test_offsets_by_topic_id(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        await find(client, "g")
+        topic_id = under_test.broker.image.topics["t"].topic_id
+        stranger = b"0123456789abcdef"
+        request = OffsetCommitRequest(
+            group_id="g",
+            member_id="",
+            topics=[
+                OffsetCommitRequestTopic(
+                    topic_id=one,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=0, committed_offset=3, committed_metadata=None
+                        )
+                    ],
+                )
+                for one in (topic_id, stranger)
+            ],
+        )
+        committed = await client.ask(request, 10, OffsetCommitResponse)
+        codes = {one.topic_id: one.partitions[0].error_code for one in committed.topics}
+        assert codes == {topic_id: 0, stranger: ErrorCode.UNKNOWN_TOPIC_ID}
+        fetch = OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequestGroup(
+                    group_id="g",
+                    topics=[
+                        OffsetFetchRequestTopics(topic_id=one, partition_indexes=[0])
+                        for one in (topic_id, stranger)
+                    ],
+                )
+            ]
+        )
+        answer = await client.ask(fetch, 10, OffsetFetchResponse)
+        found = {
+            one.topic_id: (one.partitions[0].committed_offset, one.partitions[0].error_code)
+            for one in answer.groups[0].topics
+        }
+        assert found == {topic_id: (3, 0), stranger: (-1, ErrorCode.UNKNOWN_TOPIC_ID)}
+
+
+async def test_deleting_a_topic_forgets_its_offsets(tmp_path: Path) -> None:
+    from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        await find(client, "g")
+        await commit(client, "g", {("t", 0): 5})
+        request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
+        await client.ask(request, 3, DeleteTopicsResponse)
+        await client.create_topic("t")
+        assert await fetch_offset(client, "g", "t", 0) == -1
+
+
+def join_request(member_id: str, session_timeout_ms: int = 6000) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=6000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\x00\x00")],
+    )
+
+
+async def test_a_join_waits_for_its_group_and_sessions_end_by_the_clock(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with running_broker(
+        tmp_path, "offsets.topic.num.partitions=1", "log.cleaner.enable=false"
+    ) as under_test:
+        client = under_test.connect()
+        # The topic is made before the clock may jump over a worker thread.
+        autojump_clock.autojump_threshold = float("inf")
+        await find(client, "g")
+        autojump_clock.autojump_threshold = 0
+        first = await client.ask(join_request(""), 5, JoinGroupResponse)
+        assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        joined = await client.ask(join_request(first.member_id), 5, JoinGroupResponse)
+        assert (joined.error_code, joined.generation_id, joined.leader) == (0, 1, first.member_id)
+        listed = await client.ask(ListGroupsRequest(), 4, ListGroupsResponse)
+        assert [(one.group_id, one.group_state) for one in listed.groups] == [
+            ("g", "CompletingRebalance")
+        ]
+        await trio.sleep(60)
+        beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=first.member_id)
+        gone = await client.ask(beat, 4, HeartbeatResponse)
+        assert gone.error_code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,0 +1,179 @@
+"""Apache Kafka's own tickets about transactions in brokers, each as a scenario."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from minikafka.broker.transaction_errors import append_error
+from minikafka.broker.transactions import TRANSACTIONS_TOPIC
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from minikafka.protocol.records import encode_batch
+from minikafka.storage.errors import InvalidTransactionState
+from tests.broker.handlers.transactional_wire import (
+    GROUP,
+    TID,
+    add,
+    add_offsets,
+    begun,
+    commit_offset,
+    end,
+    find,
+    stable_values,
+    write,
+    write_markers,
+)
+from tests.broker.harness import running_broker
+from tests.broker.replicated import replicated, until
+
+OK = ErrorCode.NONE
+
+
+async def test_kafka_9777_markers_that_are_committed_one_by_one_are_answered_once(
+    tmp_path: Path,
+) -> None:
+    """Some at once, others when a replica comes back; whoever asked hears of all of them."""
+    async with replicated(tmp_path, 2) as cluster:
+        await cluster.create_topic("t", (1, 2))
+        await cluster.create_topic("alone", (1,))
+        client = cluster.nodes[1].connect()
+        await cluster.nodes[2].stop()
+        topics = [
+            WritableTxnMarkerTopic(name=name, partition_indexes=[0]) for name in ("t", "alone")
+        ]
+        markers = [
+            WritableTxnMarker(
+                producer_id=producer_id,
+                producer_epoch=0,
+                transaction_result=True,
+                topics=topics,
+                coordinator_epoch=0,
+            )
+            for producer_id in range(5)
+        ]
+        await client.send(WriteTxnMarkersRequest(markers=markers[:1]), 1)
+        partition = cluster.nodes[1].partition("t")
+        await until(lambda: len(partition.commits))
+        # Whoever goes away meanwhile disturbs nobody.
+        other = cluster.nodes[1].connect()
+        await other.send(WriteTxnMarkersRequest(markers=markers[1:]), 1)
+        await until(lambda: len(partition.commits) > 1)
+        await other.stream.aclose()
+        await cluster.restart(cluster.nodes[2])
+        _, answer = await client.receive(WriteTxnMarkersResponse, 1)
+        (one,) = answer.markers
+        codes = [part.error_code for topic in one.topics for part in topic.partitions]
+        assert codes == [OK, OK]
+        await until(lambda: partition.log.high_watermark == partition.log.log_end_offset)
+        assert not len(partition.commits)
+
+
+@pytest.mark.parametrize("version", [9, 12])
+async def test_kafka_14904_a_coordinator_that_is_on_its_way_is_waited_for(
+    tmp_path: Path, version: int
+) -> None:
+    """Verification cannot be had just now: that is no reason to give the transaction up."""
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        producer = await begun(client)
+        await find(client, GROUP, 0)
+        await add(client, producer, ("t", 0))
+        assert await add_offsets(client, producer) is OK
+        runtime = under_test.broker.transactions.runtime
+        number = runtime.partition_of(TID)
+        runtime.resign(number)
+        assert await write(client, producer, b"x", version=version) is (
+            ErrorCode.NOT_ENOUGH_REPLICAS  # which every client repeats
+        )
+        code = await commit_offset(client, producer, 1, version=3 if version < 12 else 5)
+        assert code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # likewise
+        runtime.lead(under_test.broker.partitions[TRANSACTIONS_TOPIC, number])
+        while (code := await write(client, producer, b"x", version=version)) is not OK:
+            assert code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert (await end(client, producer)).error_code == OK
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    ],
+)
+@pytest.mark.parametrize("knows_abortable", [True, False])
+def test_kafka_14904_produce_has_one_code_for_what_passes(
+    code: ErrorCode, knows_abortable: bool
+) -> None:
+    found = append_error(code, knows_abortable=knows_abortable)
+    assert found is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+async def test_kafka_18957_a_late_record_leaves_no_transaction_hanging(tmp_path: Path) -> None:
+    """It comes when its transaction has been ended, to a partition that was in it."""
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        producer = await begun(client)
+        await add(client, producer, ("t", 0))
+        assert (await end(client, producer)).error_code == OK
+        while (await stable_values(client))[1] < 1:
+            pass
+        assert await write(client, producer, b"late") is not OK
+        assert await stable_values(client) == (1, 1, 0)
+
+
+async def test_a_decision_waits_for_a_topic_that_its_coordinator_has_not_heard_of(
+    tmp_path: Path,
+) -> None:
+    """Else it would take the topic for deleted, and the transaction would hang there for ever."""
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        producer = await begun(client)
+        topics = under_test.broker.image.topics
+        unheard_of = topics.pop("t")
+        transactions = under_test.broker.transactions
+        fields = [TID, *producer, [["t", 0]], True]
+        codes: list[int] = []
+        transactions.serve_confirm(2, fields, (), lambda code, _: codes.append(code))
+        assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        topics["t"] = unheard_of
+        transactions.serve_confirm(2, fields, (), lambda code, _: codes.append(code))
+        await until(lambda: len(codes) > 1)
+        assert codes[1] == OK
+        assert await write(client, producer, b"x", version=12) is OK
+        assert (await end(client, producer, version=5)).error_code == OK
+        while (await stable_values(client))[0] < 2:
+            pass
+        assert await write_markers(client, (2**40, 0), ("t", 0)) == [OK]
+
+
+async def test_a_leader_that_comes_back_has_transactions_confirmed_anew(tmp_path: Path) -> None:
+    """What a coordinator said to it long ago may have been ended by the leader in between."""
+    async with replicated(tmp_path, 2) as cluster:
+        await cluster.create_topic("t", (1, 2))
+        partition = cluster.nodes[1].partition("t")
+        verification = partition.log.verify_transaction(7, 0)
+        assert verification is not None
+        verification.is_confirmed = True
+        await cluster.lead(2, (1, 2))
+        await cluster.lead(1, (1, 2))
+        batch = encode_batch(
+            [(None, b"late", (), 1000)],
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        with pytest.raises(InvalidTransactionState):
+            partition.append(bytes(batch), now_ms=1000, version=9)

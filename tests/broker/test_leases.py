@@ -1,0 +1,35 @@
+"""What a broker may conclude from the answer to a heartbeat: that what it leads, it leads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from minikafka.metadata.brokers import Registration
+from minikafka.metadata.decision import Refusal
+from minikafka.metadata.fencing import ShutdownProgress
+from tests.broker.harness import running_broker
+
+STRANGER = 99
+
+
+async def test_only_who_was_in_service_all_the_time_keeps_leading(tmp_path: Path) -> None:
+    """A broker that was taken for dead when its heartbeat comes has lost its partitions already."""
+    async with running_broker(tmp_path) as under_test:
+        controller = under_test.broker.controller
+        registration = Registration(STRANGER, b"s" * 16, "h", 1, "h", 2)
+        image = await controller.register(registration)
+        assert not isinstance(image, Refusal)
+
+        async def heartbeat() -> bool:
+            progress = await controller.heartbeat(
+                STRANGER,
+                image.broker_epoch,
+                under_test.broker.quorum.applied_index,
+                wants_to_stop=False,
+                is_forced=False,
+            )
+            assert isinstance(progress, ShutdownProgress)
+            return progress.keeps_leading
+
+        # The first one tells the controller that it lives; before, others may have been chosen.
+        assert [await heartbeat() for _ in range(3)] == [False, True, True]

@@ -1,0 +1,79 @@
+"""Markers do not wait until a group coordinator has loaded its partition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from minikafka.broker import shard_runtime
+from minikafka.broker.groups import OFFSETS_TOPIC
+from minikafka.broker.transaction_markers import Marker, write_marker
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from minikafka.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+from tests.broker.handlers.transactional_wire import GROUP, begun, commit_offset, find
+from tests.broker.harness import WireClient, running_broker
+
+COMMITS = 30
+
+
+async def commit(client: WireClient, offset: int) -> None:
+    """Commit an offset without a transaction, of another partition."""
+    one = OffsetCommitRequestPartition(
+        partition_index=1, committed_offset=offset, committed_metadata=""
+    )
+    topics = [OffsetCommitRequestTopic(name="t", partitions=[one])]
+    request = OffsetCommitRequest(group_id=GROUP, member_id="", topics=topics)
+    answer = await client.ask(request, 7, OffsetCommitResponse)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+
+async def stable_offset(client: WireClient) -> int:
+    """The committed offset of t-0; waits until the coordinator is loaded."""
+    topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+    request = OffsetFetchRequest(group_id=GROUP, topics=[topic], require_stable=True)
+    while True:
+        answer = await client.ask(request, 7, OffsetFetchResponse)
+        if answer.error_code == ErrorCode.NONE:
+            one = answer.topics[0].partitions[0]
+            assert one.error_code == ErrorCode.NONE, "the transaction is still open"
+            return one.committed_offset
+
+
+@pytest.mark.parametrize("commits", [True, False])
+@pytest.mark.parametrize("checkpoints", [0, 1, 4, 12, 25])
+async def test_a_marker_comes_while_its_offsets_are_being_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoints: int, commits: bool
+) -> None:
+    """What it says counts, wherever the load has come to."""
+    async with running_broker(tmp_path) as under_test:
+        client, broker = under_test.connect(), under_test.broker
+        await client.create_topic("t", partitions=2)
+        producer_id, epoch = producer = await begun(client)
+        await find(client, GROUP, 0)
+        for number in range(COMMITS):
+            await commit(client, number)
+            if number == COMMITS // 2:
+                assert await commit_offset(client, producer, 7, version=5) is ErrorCode.NONE
+        runtime = broker.groups.runtime
+        number = runtime.partition_of(GROUP)
+        partition = broker.partition(OFFSETS_TOPIC, number)
+        runtime.resign(number)
+        monkeypatch.setattr(shard_runtime, "_RECORDS_PER_CHECKPOINT", 1)
+        runtime.lead(partition)
+        for _ in range(checkpoints):
+            await trio.lowlevel.checkpoint()
+        marker = Marker(producer_id, epoch + 1, 0, 2, commits)
+        assert await write_marker(broker, marker, [(OFFSETS_TOPIC, number)]) == [ErrorCode.NONE]
+        assert await stable_offset(client) == (7 if commits else -1)

@@ -1,0 +1,57 @@
+"""Signals to stop before, while and after the broker serves."""
+
+import logging
+import signal
+
+import pytest
+
+from minikafka.broker.stop_signals import StoppedDuringStart, stop_signals
+
+
+def raise_twice(number: signal.Signals) -> None:
+    signal.raise_signal(number)
+    signal.raise_signal(number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_during_the_start_abandons_it_quietly(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    reached: list[str] = []
+    with stop_signals() as signals:
+        reached.append("start")
+        signal.raise_signal(number)
+        reached.append("serve")
+    assert reached == ["start"]
+    assert signals.was_received
+    assert signal.getsignal(number) == before
+
+
+def test_a_second_signal_does_not_interrupt_what_the_first_began(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    cleaned_up: list[bool] = []
+    with stop_signals():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except StoppedDuringStart:
+            raise_twice(signal.SIGINT)
+            cleaned_up.append(True)
+            raise
+    assert cleaned_up == [True]
+    assert "stopped before it could serve" in caplog.text
+
+
+def test_a_signal_after_the_start_is_remembered() -> None:
+    with stop_signals() as signals:
+        signals.is_interruptible = False
+        assert not signals.was_received
+        raise_twice(signal.SIGTERM)
+        assert signals.was_received
+
+
+def test_other_errors_are_not_swallowed() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(ValueError, match="disk"), stop_signals():
+        raise ValueError("disk")
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -1,0 +1,132 @@
+"""What is shown of a cluster, put together from its processes and what it says of itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+from minikafka.cli.cluster_files import Cluster, Node, NodeState
+from minikafka.cli.cluster_picture import (
+    BrokerPicture,
+    Picture,
+    Quorum,
+    TroubledPartition,
+    Voter,
+)
+from minikafka.cli.cluster_view import is_paused, process_of, status_document, view_of
+
+QUORUM = Quorum(2, 5, 100, (Voter(1, 90, -1, -1), Voter(2, 101, -1, -1)), (Voter(3, -1, -1, -1),))
+PICTURE = Picture(
+    cluster_id="abc",
+    controller_id=2,
+    brokers=(
+        BrokerPicture(1, "h", 1, None, is_fenced=False),
+        BrokerPicture(2, "h", 2, "r", is_fenced=False),
+    ),
+    quorum=QUORUM,
+    partitions=3,
+    leads={1: 2, 2: 1},
+    holds={1: 3, 2: 3},
+    in_sync={1: 3, 2: 3},
+    under_replicated=(),
+    offline=(),
+)
+RUNNING = Cluster([Node(1, "h:1", "", os.getpid(), NodeState.RUNNING, 1)], [1], 7)
+
+
+def troubled(leader: int) -> TroubledPartition:
+    return TroubledPartition("t", 0, leader, 4, (1, 2), (1,))
+
+
+def nodes_of(document: dict[str, Any], key: str) -> list[Any]:
+    return [node[key] for node in document["nodes"]]
+
+
+def test_a_whole_cluster_is_healthy() -> None:
+    document = status_document(RUNNING, PICTURE)
+    assert document["is_healthy"]
+    assert document["quorum"] == {
+        "leader_id": 2,
+        "leader_epoch": 5,
+        "high_watermark": 100,
+        "voters": [1, 2],
+        "observers": [3],
+    }
+    assert nodes_of(document, "node_id") == [1, 2, 3]
+    assert nodes_of(document, "quorum_role") == ["voter", "leader", "observer"]
+    assert nodes_of(document, "metadata_lag") == [11, 0, None]
+    assert nodes_of(document, "broker") == ["alive", "alive", "unknown"]
+    assert nodes_of(document, "process") == ["running", None, None]
+    assert nodes_of(document, "listener") == ["h:1", "h:2", None]
+    assert nodes_of(document, "leads") == [2, 1, 0]
+    summary, _ = view_of(document)
+    assert summary == [
+        "cluster abc",
+        "metadata quorum: led by node 2 in epoch 5, 100 committed, 2 voters",
+        "3 partitions: all have a leader and all their replicas in sync",
+    ]
+
+
+def test_trouble_is_not_healthy() -> None:
+    fenced = BrokerPicture(2, "h", 2, None, is_fenced=True)
+    for picture in (
+        PICTURE._replace(under_replicated=(troubled(1),)),
+        PICTURE._replace(offline=(troubled(-1),)),
+        PICTURE._replace(quorum=QUORUM._replace(leader_id=-1)),
+        PICTURE._replace(brokers=(fenced,)),
+        PICTURE._replace(brokers=()),
+        None,
+    ):
+        assert not status_document(RUNNING, picture)["is_healthy"], picture
+    dead = Cluster([Node(1, "h:1")], [1], 7)
+    assert not status_document(dead, PICTURE)["is_healthy"]
+    assert status_document(None, PICTURE._replace(quorum=None))["is_healthy"]
+
+
+def test_partitions_in_trouble_are_shown_with_what_is_missing() -> None:
+    picture = PICTURE._replace(under_replicated=(troubled(1),) * 30, offline=(troubled(-1),))
+    document = status_document(None, picture)
+    assert document["partitions"]["offline"][0]["leader"] is None
+    summary, (_, partitions) = view_of(document)
+    assert summary[-1] == "3 partitions: 1 without a leader, 30 under-replicated"
+    assert partitions.title == "partitions in trouble, 11 more"
+    assert partitions.rows[0] == ["t", 0, None, 4, "1,2", "1", "2"]
+    assert len(partitions.rows) == 20
+
+
+def test_a_quorum_without_a_leader_is_said_to_be() -> None:
+    picture = PICTURE._replace(quorum=QUORUM._replace(leader_id=-1))
+    summary, _ = view_of(status_document(None, picture))
+    assert "no leader in epoch 5" in summary[1]
+
+
+def test_without_an_answer_only_processes_are_shown() -> None:
+    cluster = Cluster([Node(1, "h:1", exit_code=-9), Node(2, "h:2")], [1])
+    document = status_document(cluster, None)
+    assert nodes_of(document, "process") == ["was ended by SIGKILL", "stopped"]
+    assert nodes_of(document, "broker") == [None, None]
+    assert view_of(document).summary == []
+
+
+def test_a_leader_that_does_not_know_its_end_has_what_it_committed() -> None:
+    quorum = QUORUM._replace(leader_id=9)
+    assert quorum.lag_of(1) == 10  # another voter's end counts for nothing, the watermark does
+    assert quorum.lag_of(7) is None
+
+
+def test_a_stopped_process_is_seen_to_be_paused() -> None:
+    code = "import sys; print('up', flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:  # type: ignore[call-overload]  # the pipes are its arguments
+        try:
+            process.stdout.read(3)
+            assert not is_paused(process.pid)
+            process.send_signal(signal.SIGSTOP)
+            os.waitpid(process.pid, os.WUNTRACED)
+            assert process_of(Node(1, "h:1", pid=process.pid)) == "paused"
+        finally:
+            process.kill()
+    assert not is_paused(process.pid)

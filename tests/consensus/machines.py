@@ -1,0 +1,171 @@
+"""Nodes of a quorum whose memory is their disk, to be driven by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from minikafka.consensus import (
+    Effect,
+    Entry,
+    Event,
+    Message,
+    QuorumConfig,
+    RaftLog,
+    RaftNode,
+    Received,
+    Role,
+    Send,
+)
+from minikafka.consensus.messages import AppendRequest, AppendResponse, VoteRequest, VoteResponse
+from minikafka.consensus.snapshot import encode_snapshot
+
+T = TypeVar("T")
+
+THREE = frozenset({1, 2, 3})
+FIVE = frozenset({1, 2, 3, 4, 5})
+SNAPSHOT = encode_snapshot([b"snapshot"])
+
+
+def entries(*epochs: int) -> tuple[Entry, ...]:
+    """One entry of each epoch."""
+    return tuple(Entry(epoch, b"payload of epoch %d" % epoch) for epoch in epochs)
+
+
+def no_older_entries(first: int, end: int, size_bytes_max: int) -> Sequence[Entry]:
+    raise AssertionError("everything is in memory")
+
+
+def lowest(low: float, high: float) -> float:
+    """Dice without surprises."""
+    return low
+
+
+def raft(
+    *epochs: int,
+    node_id: int = 1,
+    voters: frozenset[int] = THREE,
+    epoch: int | None = None,
+    vote: int | None = None,
+    commit_index: int = 0,
+    base: tuple[int, int] = (0, 0),
+    dice: Callable[[float, float], float] = lowest,
+    read_snapshot: Callable[[], bytes] = lambda: SNAPSHOT,
+    append_size_bytes_max: int = 10**6,
+    appends_in_flight_max: int = 4,
+    snapshot_piece_size_bytes: int = 4,
+    snapshot_size_bytes_max: int = 100,
+    observers_max: int = 2,
+) -> RaftNode:
+    """A node with one entry of each epoch behind the base; it has not started."""
+    config = QuorumConfig(
+        node_id,
+        voters,
+        append_size_bytes_max=append_size_bytes_max,
+        appends_in_flight_max=appends_in_flight_max,
+        snapshot_piece_size_bytes=snapshot_piece_size_bytes,
+        snapshot_size_bytes_max=snapshot_size_bytes_max,
+        observers_max=observers_max,
+    )
+    log = RaftLog(*base, entries(*epochs), no_older_entries, 10**6)
+    return RaftNode(
+        config,
+        log,
+        epoch=log.last_epoch if epoch is None else epoch,
+        vote=vote,
+        commit_index=max(commit_index, base[0]),
+        read_snapshot=read_snapshot,
+        dice=dice,
+    )
+
+
+def role(node: RaftNode) -> Role:
+    """Its role now (type checkers believe that an attribute stays what it was)."""
+    return node.role
+
+
+def receive(node: RaftNode, sender: int, message: Message, now: float = 0.0) -> list[Effect]:
+    return node.handle(Received(sender, message), now)
+
+
+def handle(node: RaftNode, event: Event, now: float = 0.0) -> list[Effect]:
+    return node.handle(event, now)
+
+
+def sent(effects: Iterable[Effect], to: int | None = None) -> list[Message]:
+    """The messages among effects, all or those to one node."""
+    return [
+        effect.message
+        for effect in effects
+        if isinstance(effect, Send) and to in {None, effect.node_id}
+    ]
+
+
+def of_kind(effects: Iterable[object], kind: type[T]) -> list[T]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def epochs_of(log: RaftLog) -> list[int]:
+    """Epoch of each entry, the base left out."""
+    return [log.epoch_at(index) for index in range(log.base_index + 1, log.last_index + 1)]
+
+
+def elect(node: RaftNode, *, now: float = 0.0, voters: Iterable[int] = (2,)) -> list[Effect]:
+    """Let a node start, ask, and win with the votes of some; what it does as the leader."""
+    node.start(now)
+    deadline = node.deadline()
+    assert deadline is not None
+    now = max(now, deadline)
+    node.expire(now)
+    effects: list[Effect] = []
+    for is_pre_vote in (True, False):
+        asked = node.epoch + is_pre_vote
+        for voter in voters:
+            response = VoteResponse(node.epoch, asked, is_pre_vote, True)
+            effects = receive(node, voter, response, now)
+    assert role(node) is Role.LEADER
+    return effects
+
+
+def accept(node: RaftNode, sender: int, index: int | None = None, now: float = 0.0) -> list[Effect]:
+    """A follower acknowledges everything up to an index, or all there is."""
+    last = node.log.last_index if index is None else index
+    return receive(node, sender, AppendResponse(node.epoch, True, 0, last, 0), now)
+
+
+def reject(
+    node: RaftNode, sender: int, previous: int, index: int, epoch: int, now: float = 0.0
+) -> list[Effect]:
+    return receive(node, sender, AppendResponse(node.epoch, False, previous, index, epoch), now)
+
+
+def append(
+    node: RaftNode,
+    previous: tuple[int, int],
+    *epochs: int,
+    leader: int = 2,
+    epoch: int | None = None,
+    commit_index: int = 0,
+    now: float = 0.0,
+) -> list[Effect]:
+    """A leader sends entries behind (index, epoch)."""
+    request = AppendRequest(
+        node.epoch if epoch is None else epoch, *previous, commit_index, entries(*epochs)
+    )
+    return receive(node, leader, request, now)
+
+
+def ask_for_vote(
+    node: RaftNode,
+    candidate: int,
+    epoch: int,
+    last: tuple[int, int],
+    *,
+    is_pre_vote: bool = False,
+    now: float = 0.0,
+) -> bool:
+    """Whether a node grants a vote to a candidate whose log ends at (epoch, index)."""
+    effects = receive(node, candidate, VoteRequest(epoch, *last, is_pre_vote), now)
+    (response,) = of_kind(sent(effects, candidate), VoteResponse)
+    assert (response.asked_epoch, response.is_pre_vote) == (epoch, is_pre_vote)
+    return response.is_granted

@@ -1,0 +1,165 @@
+"""Processes that copy a topic into another one in transactions, to be killed at any point.
+
+    python -m tests.faults.copy_workers KIND BOOTSTRAP NUMBER
+
+KIND is one of `WORKERS`; NUMBER makes the group's static member and the transactional id.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import confluent_kafka
+import trio
+
+from minikafka_client.patterns import ConsumeTransformProduce
+
+INPUT: Final = "copied"
+OUTPUT: Final = "copy"
+GROUP: Final = "copiers"
+RECORDS_PER_TRANSACTION: Final = 500
+
+_SESSION_TIMEOUT_MS = 3_000
+_HEARTBEAT_INTERVAL_MS = 500
+_TRANSACTION_TIMEOUT_MS = 5_000
+_PATIENCE_MS = 3_000
+_PATIENCE_S = 30.0
+_POLL_S = 0.5
+
+
+def transactional_id_of(number: int) -> str:
+    """The transactional id of a worker."""
+    return f"copier-{number}"
+
+
+def copy_with_ours(bootstrap: str, number: int) -> None:
+    """`ConsumeTransformProduce`, as its documentation shows it."""
+    trio.run(_copy_with_ours, bootstrap, number)
+
+
+async def _copy_with_ours(bootstrap: str, number: int) -> None:
+    async with ConsumeTransformProduce(
+        bootstrap,
+        [INPUT],
+        group_id=GROUP,
+        group_instance_id=f"worker-{number}",
+        session_timeout_ms=_SESSION_TIMEOUT_MS,
+        heartbeat_interval_ms=_HEARTBEAT_INTERVAL_MS,
+        transactional_id=transactional_id_of(number),
+        max_records=RECORDS_PER_TRANSACTION,
+        connect_timeout_ms=_PATIENCE_MS,
+        request_timeout_ms=_PATIENCE_MS,
+        producer_options={"transaction_timeout_ms": _TRANSACTION_TIMEOUT_MS},
+    ) as source:
+        async for batch in source:
+            for record in batch:
+                await batch.send(OUTPUT, record.value, partition=record.partition)
+
+
+def copy_with_confluent(bootstrap: str, number: int) -> None:
+    """The loop that librdkafka's documentation describes."""
+    _ConfluentCopier(bootstrap, number).run()
+
+
+class _ConfluentCopier:
+    """What is read before a rebalance is dropped: it may be somebody else's by now."""
+
+    def __init__(self, bootstrap: str, number: int) -> None:
+        shared = {
+            "bootstrap.servers": bootstrap,
+            "socket.timeout.ms": _PATIENCE_MS,
+            "socket.connection.setup.timeout.ms": _PATIENCE_MS,
+        }
+        self._consumer: Any = confluent_kafka.Consumer(
+            {
+                **shared,
+                "group.id": GROUP,
+                "group.instance.id": f"worker-{number}",
+                "session.timeout.ms": _SESSION_TIMEOUT_MS,
+                "heartbeat.interval.ms": _HEARTBEAT_INTERVAL_MS,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+            }
+        )
+        self._producer: Any = confluent_kafka.Producer(
+            {
+                **shared,
+                "transactional.id": transactional_id_of(number),
+                "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
+                "linger.ms": 5,
+            }
+        )
+        self._was_rebalanced = False
+
+    def run(self) -> None:
+        """Copy for ever; a fatal error ends the process."""
+        self._producer.init_transactions(_PATIENCE_S)
+        self._consumer.subscribe(
+            [INPUT], on_assign=self._on_rebalance, on_revoke=self._on_rebalance
+        )
+        while True:
+            self._was_rebalanced = False
+            messages = [
+                message
+                for message in self._consumer.consume(RECORDS_PER_TRANSACTION, _POLL_S)
+                if message.error() is None
+            ]
+            if self._was_rebalanced and messages:
+                self._go_back()
+            elif messages:
+                self._copy(messages)
+
+    def _on_rebalance(self, _consumer: Any, _partitions: Any) -> None:
+        self._was_rebalanced = True
+
+    def _copy(self, messages: list[Any]) -> None:
+        ends = {message.partition(): message.offset() + 1 for message in messages}
+        offsets = [confluent_kafka.TopicPartition(INPUT, *end) for end in ends.items()]
+        try:
+            self._producer.begin_transaction()
+            for message in messages:
+                self._producer.produce(OUTPUT, message.value(), partition=message.partition())
+            group: Any = self._consumer.consumer_group_metadata()
+            self._producer.send_offsets_to_transaction(offsets, group, _PATIENCE_S)
+            self._until_done(self._producer.commit_transaction)
+        except confluent_kafka.KafkaException as failure:
+            sys.stderr.write(f"{failure}\n")
+            if failure.args[0].fatal():
+                raise
+            self._until_done(self._producer.abort_transaction)
+            self._go_back()
+
+    def _until_done(self, end: Callable[[float], None]) -> None:
+        """What may be retried is."""
+        while True:
+            try:
+                end(_PATIENCE_S)
+            except confluent_kafka.KafkaException as failure:
+                if not failure.args[0].retriable():
+                    raise
+            else:
+                return
+
+    def _go_back(self) -> None:
+        """Read on where the group is."""
+        for partition in self._consumer.committed(self._consumer.assignment(), _PATIENCE_S):
+            partition.offset = max(partition.offset, 0)
+            self._consumer.seek(partition)
+
+
+WORKERS: Final[dict[str, Callable[[str, int], None]]] = {
+    "confluent": copy_with_confluent,
+    "ours": copy_with_ours,
+}
+
+
+def main() -> None:
+    kind, bootstrap, number = sys.argv[1:]
+    WORKERS[kind](bootstrap, int(number))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Topic settings: the table against the storage floor and the brokers' table, and the checks."""
+
+from dataclasses import fields
+
+import pytest
+
+from minikafka.broker.config import BROKER_SETTINGS, BrokerConfig
+from minikafka.metadata.settings import InvalidSettingError, render_setting
+from minikafka.metadata.topic_settings import (
+    TOPIC_SETTINGS,
+    check_topic_settings,
+    log_config,
+    topic_values,
+)
+from minikafka.storage.log_config import DEFAULT_LOG_CONFIG, LogConfig
+
+
+def test_defaults_make_the_storage_floors_default_configuration() -> None:
+    assert log_config(topic_values({}, {})) == DEFAULT_LOG_CONFIG
+
+
+def test_the_values_have_the_types_of_the_log_configuration() -> None:
+    made = log_config(topic_values({"min.cleanable.dirty.ratio": "1"}, {}))
+    for field in fields(LogConfig):
+        assert type(getattr(made, field.name)) is type(getattr(DEFAULT_LOG_CONFIG, field.name))
+
+
+def test_every_default_satisfies_its_own_rules() -> None:
+    check_topic_settings(
+        {name: render_setting(setting.default) for name, setting in TOPIC_SETTINGS.items()}
+    )
+
+
+def test_every_broker_name_exists_with_the_same_type_default_and_bounds() -> None:
+    for setting in TOPIC_SETTINGS.values():
+        if setting.broker_name is not None:
+            broker = BROKER_SETTINGS[setting.broker_name]
+            assert (broker.kind, broker.default) == (setting.kind, setting.default), setting.name
+            assert (broker.at_least, broker.at_most) == (setting.at_least, setting.at_most)
+            assert broker.choices == setting.choices
+            assert broker.is_dynamic, f"Kafka can change {broker.name} at run time"
+
+
+def test_a_topics_value_wins_over_the_brokers_and_that_over_the_default() -> None:
+    broker = BrokerConfig(log_retention_ms=5, log_segment_bytes=2048).values_by_name()
+    values = topic_values({"retention.ms": "7"}, broker)
+    assert (values["retention.ms"], values["segment.bytes"]) == (7, 2048)
+    assert values["max.message.bytes"] == 1_048_588
+
+
+def test_settings_become_the_logs_configuration() -> None:
+    overrides = {"cleanup.policy": "compact", "flush.messages": "1", "retention.ms": "-1"}
+    made = log_config(topic_values(overrides, {}), producer_id_expiration_ms=9)
+    assert (made.cleanup_compact, made.cleanup_delete) == (True, False)
+    assert (made.flush_messages, made.retention_ms, made.producer_id_expiration_ms) == (1, -1, 9)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"retention.mss": "1"}, "did you mean retention.ms"),
+        ({"retention.ms": None}, "no value"),
+        ({"retention.ms": "soon"}, "soon"),
+        ({"cleanup.policy": "delete,archive"}, "delete, compact"),
+        ({"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}, "9 is larger than"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(overrides: dict[str, str | None], words: str) -> None:
+    with pytest.raises(InvalidSettingError, match=words):
+        check_topic_settings(overrides)
+
+
+def test_compaction_lags_may_be_equal() -> None:
+    overrides = {"min.compaction.lag.ms": "8", "max.compaction.lag.ms": "8"}
+    check_topic_settings(overrides)
+    assert topic_values(overrides, {})["max.compaction.lag.ms"] == 8

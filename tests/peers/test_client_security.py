@@ -1,0 +1,177 @@
+"""Our client proves to Apache Kafka who it is: TLS, PLAIN, SCRAM, in both faces."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trustme
+from cryptography.hazmat.primitives import serialization
+
+from minikafka_client import (
+    AdminClient,
+    AuthenticationError,
+    Consumer,
+    NewTopic,
+    Producer,
+    TopicPartition,
+)
+from minikafka_client.options import Mechanism
+from minikafka_client.sasl import Plain, ScramSha256, ScramSha512
+from minikafka_client.sync import AdminClient as BlockingAdminClient
+from minikafka_client.sync import Reader, Writer
+from tests.peers.apache_kafka import OwnApacheKafka
+
+pytestmark = [pytest.mark.java, pytest.mark.interop, pytest.mark.timeout(600)]
+
+LISTENERS = {
+    "TLS": "SSL",
+    "CLEAR": "SASL_PLAINTEXT",
+    "SAFE": "SASL_SSL",
+}
+JAAS = "org.apache.kafka.common.security"
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def secured(
+    jars: Path, authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[OwnApacheKafka]:
+    """A node with a listener for each way."""
+    folder = tmp_path_factory.mktemp("secured")
+    certificate = authority.issue_cert("127.0.0.1")
+    key = serialization.load_pem_private_key(certificate.private_key_pem.bytes(), None)
+    pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ) + b"".join(each.bytes() for each in certificate.cert_chain_pems)
+    (folder / "keystore.pem").write_bytes(pem)
+    users = 'user_bob="bob secret" user_carol="c"'
+    settings = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "keystore.pem"),
+        "listener.name.clear.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.clear.plain.sasl.jaas.config": (
+            f"{JAAS}.plain.PlainLoginModule required {users};"
+        ),
+        "listener.name.safe.sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+        **{
+            f"listener.name.safe.{mechanism}.sasl.jaas.config": (
+                f"{JAAS}.scram.ScramLoginModule required;"
+            )
+            for mechanism in ("scram-sha-256", "scram-sha-512")
+        },
+    }
+    node = OwnApacheKafka(
+        folder / "node", settings, listeners=LISTENERS, scram_users={"alice": "alice secret"}
+    )
+    with node:
+        yield node
+
+
+@pytest.fixture
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+WAYS: list[tuple[str, Mechanism | None]] = [
+    ("TLS", None),
+    ("CLEAR", Plain("bob", "bob secret")),
+    ("SAFE", ScramSha256("alice", "alice secret")),
+    ("SAFE", ScramSha512("alice", "alice secret")),
+]
+
+
+@pytest.mark.parametrize(("listener", "mechanism"), WAYS)
+async def test_records_come_and_go(
+    secured: OwnApacheKafka,
+    trusting: ssl.SSLContext,
+    topic: str,
+    listener: str,
+    mechanism: Mechanism | None,
+) -> None:
+    bootstrap = secured.addresses[listener]
+    options: dict[str, Any] = {
+        "security_protocol": LISTENERS[listener],
+        "ssl_context": trusting if LISTENERS[listener].endswith("SSL") else None,
+        "sasl": mechanism,
+    }
+    values = [b"%d" % number for number in range(1_000)]
+    async with AdminClient(bootstrap, **options) as admin:
+        await admin.create_topics([NewTopic(topic, 1)])
+    async with Producer(bootstrap, **options) as producer:
+        await producer.send_many(topic, values)
+    received: list[bytes | None] = []
+    async with Consumer(
+        bootstrap, group_id=topic, auto_offset_reset="earliest", **options
+    ) as consumer:
+        await consumer.subscribe([topic])
+        with trio.fail_after(60):
+            while len(received) < len(values):
+                received += [record.value for record in await consumer.poll()]
+    assert received == values
+
+    def use_the_blocking_face() -> int:
+        with Writer(bootstrap, **options) as writer:
+            writer.send(topic, b"more")
+        with BlockingAdminClient(bootstrap, **options) as blocking:
+            end = blocking.list_offsets({TopicPartition(topic, 0): -1})
+        ranges = {partition: (0, found.offset) for partition, found in end.items()}
+        with Reader(bootstrap, ranges, **options) as reader:
+            return sum(len(run) for run in reader)
+
+    assert await trio.to_thread.run_sync(use_the_blocking_face) == len(values) + 1
+
+
+@pytest.mark.parametrize(
+    ("listener", "mechanism", "text"),
+    [
+        ("CLEAR", Plain("bob", "wrong"), "Invalid username or password"),
+        ("CLEAR", ScramSha256("alice", "alice secret"), "the broker has PLAIN"),
+        ("SAFE", ScramSha256("alice", "wrong"), "SASL_AUTHENTICATION_FAILED"),
+        ("SAFE", ScramSha512("nobody", "alice secret"), "SASL_AUTHENTICATION_FAILED"),
+        ("SAFE", Plain("alice", "alice secret"), "the broker has SCRAM"),
+    ],
+)
+async def test_who_is_not_believed_hears_it_at_once(
+    secured: OwnApacheKafka,
+    trusting: ssl.SSLContext,
+    listener: str,
+    mechanism: Mechanism,
+    text: str,
+) -> None:
+    bootstrap = secured.addresses[listener]
+    options: dict[str, Any] = {
+        "ssl_context": trusting if listener == "SAFE" else None,
+        "sasl": mechanism,
+    }
+    with trio.fail_after(60):
+        async with AdminClient(bootstrap, **options) as admin:
+            with pytest.raises(AuthenticationError, match=text) as caught:
+                await admin.describe_cluster()
+            assert "secret" not in str(caught.value)
+        async with Producer(bootstrap, **options) as producer:
+            with pytest.raises(AuthenticationError, match=text):
+                await producer.send("topic", b"v")
+        async with Consumer(bootstrap, group_id="g", **options) as consumer:
+            await consumer.subscribe(["topic"])
+            with pytest.raises(AuthenticationError, match=text):
+                await consumer.poll()
+
+    def blocking() -> None:
+        with BlockingAdminClient(bootstrap, **options) as admin:
+            admin.describe_cluster()
+
+    with pytest.raises(AuthenticationError, match=text):
+        await trio.to_thread.run_sync(blocking)

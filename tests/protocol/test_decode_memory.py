@@ -1,0 +1,156 @@
+"""How much memory a received message can take: what `Message.ITEMS_MAX` promises."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from minikafka.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntryDataRequest,
+)
+from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
+from minikafka.protocol.messages.metadata import MetadataResponse
+from minikafka.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from minikafka.protocol.schema import (
+    Field,
+    MalformedMessageError,
+    Message,
+    Request,
+    Struct,
+    struct_fields,
+)
+from tests.protocol.instances import Case, every_message
+
+REQUEST_ITEM_COST_BYTES = 300
+RESPONSE_ITEM_COST_BYTES = 500
+ITEMS = 40
+SMALL_VALUES: dict[str, Any] = {
+    "boolean": True,
+    "int8": 100,
+    "float64": 1.5,
+    "uuid": bytes(range(16)),
+}
+
+
+@pytest.mark.parametrize("message", list(every_message()), ids=lambda cls: cls.__name__)
+def test_an_item_costs_no_more_than_the_limit_counts_on(message: type[Message]) -> None:
+    """The items are made so that they cost the most: short strings, short or empty lists."""
+    case = Case(message, message.VERSIONS.last)
+    limit = REQUEST_ITEM_COST_BYTES if issubclass(message, Request) else RESPONSE_ITEM_COST_BYTES
+    for text in ("", "ab"):
+        for nested_items in (0, 1, 4):
+            costly = _costly(message, case.version, text, nested_items, is_outermost=True)
+            items = _count(costly)
+            wire = memoryview(costly.encode_to_bytes(case.version))
+            message.decode(case.version, wire)
+            tracemalloc.start()
+            read = message.decode(case.version, wire)
+            taken, _ = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert read == costly
+            assert taken <= limit * items + 2_000
+
+
+def _costly(
+    cls: type[Struct], version: int, text: str, nested_items: int, *, is_outermost: bool
+) -> Any:
+    def value(field: Field) -> Any:
+        match field.kind:
+            case "string":
+                return text
+            case "bytes" | "records":
+                return b"r"
+            case "struct":
+                assert field.struct is not None
+                return _costly(field.struct, version, text, nested_items, is_outermost=False)
+            case "array":
+                assert field.item is not None
+                return [value(field.item) for _ in range(ITEMS if is_outermost else nested_items)]
+            case kind:
+                return SMALL_VALUES.get(kind, 300)
+
+    fields = [field for field in struct_fields(cls, version) if version not in field.tagged]
+    return cls(**{field.name: value(field) for field in fields})
+
+
+def _count(struct: Struct) -> int:
+    items = 0
+    for field in struct.FIELDS:
+        value = getattr(struct, field.name)
+        if isinstance(value, Struct):
+            items += _count(value)
+        elif isinstance(value, list):
+            items += len(value) + sum(_count(item) for item in value if isinstance(item, Struct))
+    return items
+
+
+def test_items_of_all_arrays_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProduceRequest, "ITEMS_MAX", 12)
+    assert ProduceRequest.decode(9, _produce(topics=4, partitions=2)).topic_data[3].name == "t"
+    with pytest.raises(MalformedMessageError, match="partition_data brings the message to more"):
+        ProduceRequest.decode(9, _produce(topics=4, partitions=3))
+    with pytest.raises(MalformedMessageError, match="topic_data brings the message to more"):
+        ProduceRequest.decode(9, _produce(topics=13, partitions=0))
+
+
+def _produce(topics: int, partitions: int) -> bytes:
+    topic = TopicProduceData(
+        name="t",
+        partition_data=[PartitionProduceData(index=7, records=None) for _ in range(partitions)],
+    )
+    message = ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic] * topics)
+    return message.encode_to_bytes(9)
+
+
+def test_texts_and_integers_count_as_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = FindCoordinatorRequest(coordinator_keys=["a"] * 5).encode_to_bytes(6)
+    monkeypatch.setattr(FindCoordinatorRequest, "ITEMS_MAX", 4)
+    with pytest.raises(MalformedMessageError, match="coordinator_keys"):
+        FindCoordinatorRequest.decode(6, wire)
+
+
+def test_a_request_of_the_worst_kind_is_refused_before_it_fills_memory() -> None:
+    """Three bytes on the wire, 150 in memory: a frame of 3 MB would take 150 MB."""
+    entries = [EntryDataRequest(entity=[], ops=[])]
+    wire = AlterClientQuotasRequest(entries=entries, validate_only=False).encode_to_bytes(1)
+    assert wire == b"\x02\x01\x01\x00\x00\x00"
+    million = b"\xc1\x84\x3d" + b"\x01\x01\x00" * 1_000_000 + b"\x00\x00"
+    tracemalloc.start()
+    with pytest.raises(MalformedMessageError, match="entries brings the message to more"):
+        AlterClientQuotasRequest.decode(1, million)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10_000
+
+
+@pytest.mark.parametrize(
+    ("version", "count", "more"),
+    [(7, b"\0\0\x4e\x20", b"\0\0\x4e\x21"), (9, b"\xa1\x9c\x01", b"\xa2\x9c\x01")],
+    ids=["fixed", "compact"],
+)
+def test_more_items_than_the_remaining_bytes_can_hold_are_refused_before_the_first(
+    version: int, count: bytes, more: bytes
+) -> None:
+    """The bytes that follow would be 20,000 good partitions: none of them may be read."""
+    partitions = [PartitionProduceData(index=0, records=b"")] * 20_000
+    topic = TopicProduceData(name="t", partition_data=partitions)
+    wire = ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic]).encode_to_bytes(version)
+    ProduceRequest.decode(version, wire)
+    assert wire.count(count) == 1
+    tracemalloc.start()
+    with pytest.raises(MalformedMessageError, match="partition_data announces 20001, but only"):
+        ProduceRequest.decode(version, wire.replace(count, more))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 200_000  # the damaged copy of the frame; the partitions would take 2 MB
+
+
+def test_responses_may_be_larger_than_requests() -> None:
+    assert MetadataResponse.ITEMS_MAX > ProduceRequest.ITEMS_MAX == Request.ITEMS_MAX

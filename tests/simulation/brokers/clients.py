@@ -1,0 +1,363 @@
+"""Clients on hosts of their own: they write, read and commit offsets, whatever happens."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from typing import Final, TypeVar, cast
+
+import trio
+
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from minikafka.protocol.messages.fetch import FetchResponse
+from minikafka.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from minikafka.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from minikafka.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from minikafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from minikafka.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+from minikafka.protocol.messages.produce import ProduceResponse
+from minikafka.protocol.records import encode_batch
+from minikafka.protocol.schema import Request, Response
+from tests.broker.harness import WireClient, fetch_request, produce_request, records_of
+from tests.simulation.brokers.network import HOST, Network, SimulatedSocket, Tell, pass_time
+from tests.simulation.brokers.node import PORT, SimulatedClock, host_of
+
+TOPIC: Final = "t"
+PARTITIONS: Final = 2
+_ANSWER_SECONDS_MAX: Final = 3.0
+_BACKOFF_SECONDS_MAX: Final = 0.1
+_PRODUCE_MS_MAX: Final = 2000
+
+_R = TypeVar("_R", bound=Response)
+
+
+class NoAnswerError(Exception):
+    """Nobody knows what became of a request."""
+
+
+class BrokenPromiseError(Exception):
+    """A promise was broken."""
+
+
+class _Stream:
+    """What `WireClient` wants of a stream."""
+
+    def __init__(self, socket: SimulatedSocket) -> None:
+        self._socket = socket
+
+    async def send_all(self, content: bytes) -> None:
+        await self._socket.send(content)
+
+    async def receive_some(self, size: int) -> bytes:
+        return await self._socket.recv(size)
+
+
+class Client:
+    """Connections to brokers, made when they are wanted.
+
+    Attributes:
+        host: where it runs.
+        is_done: it should end.
+    """
+
+    def __init__(self, host: str, seed: int, network: Network, tell: Tell, nodes: int) -> None:
+        self.host = host
+        self.dice = random.Random(f"{host} {seed}")
+        self.tell = tell
+        self.is_done = False
+        self._network = network
+        self._nodes = nodes
+        self._leaders: dict[tuple[str, int], tuple[int, int]] = {}  # epoch, node
+        self._connections: dict[int, tuple[SimulatedSocket, WireClient]] = {}
+
+    async def run(self) -> None:
+        """Do what it does until `is_done`."""
+        raise NotImplementedError
+
+    async def ask(self, node_id: int, request: Request, version: int, kind: type[_R]) -> _R:
+        """Ask a broker.
+
+        Raises:
+            NoAnswerError: the connection broke, or no answer came in time.
+        """
+        try:
+            with trio.fail_after(_ANSWER_SECONDS_MAX):
+                client = await self._connect(node_id)
+                correlation_id = await client.send(request, version)
+                frame_id, answer = await client.receive(kind, version)
+        except (OSError, trio.ClosedResourceError, trio.TooSlowError, AssertionError) as error:
+            self.drop(node_id)
+            raise NoAnswerError(str(error)) from None
+        if frame_id != correlation_id:
+            raise BrokenPromiseError(f"{self.host}: answer {frame_id} to request {correlation_id}")
+        return answer
+
+    async def _connect(self, node_id: int) -> WireClient:
+        found = self._connections.get(node_id)
+        if found is None:
+            socket = SimulatedSocket(self._network, self.host)
+            await socket.connect((host_of(node_id), PORT))
+            client = WireClient(cast("trio.SocketStream", _Stream(socket)))
+            found = self._connections[node_id] = (socket, client)
+        return found[1]
+
+    def drop(self, node_id: int) -> None:
+        """Close the connection to a broker; what was sent is still on its way."""
+        found = self._connections.pop(node_id, None)
+        if found is not None:
+            found[0].close()
+
+    def drop_all(self) -> None:
+        """Close all connections, as the end of a process does."""
+        for node_id in list(self._connections):
+            self.drop(node_id)
+
+    async def back_off(self) -> None:
+        """Before it is tried again."""
+        await pass_time(self.dice.uniform(0.01, _BACKOFF_SECONDS_MAX))
+
+    def any_node(self) -> int:
+        """One of the brokers."""
+        return self.dice.randint(1, self._nodes)
+
+    async def leader(self, partition: int, name: str = TOPIC) -> int:
+        """Who leads a partition, as some broker says, unless it knows less than we do.
+
+        Raises:
+            NoAnswerError: it says nothing.
+        """
+        topic = MetadataRequestTopic(name=name)
+        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+        answer = await self.ask(self.any_node(), request, 9, MetadataResponse)
+        for found in answer.topics:
+            for one in found.partitions:
+                newest, _ = self._leaders.get((name, partition), (-1, 0))
+                is_it = one.partition_index == partition and one.leader_id > 0
+                if is_it and one.leader_epoch >= newest:
+                    self._leaders[name, partition] = one.leader_epoch, one.leader_id
+        return self.known_leader(partition, name)
+
+    def known_leader(self, partition: int, name: str = TOPIC) -> int:
+        """Who led when we heard of it; any broker if we never did."""
+        known = self._leaders.get((name, partition))
+        return self.any_node() if known is None else known[1]
+
+    async def coordinator(self, key: str, key_type: int) -> int:
+        """Who coordinates a group (key type 0) or a transactional id (1), likewise."""
+        request = FindCoordinatorRequest(key=key, key_type=key_type)
+        answer = await self.ask(self.any_node(), request, 3, FindCoordinatorResponse)
+        return answer.node_id if answer.node_id > 0 else self.any_node()
+
+    async def create_topic(self, name: str) -> None:
+        """Make a topic; tries until it is there."""
+        wanted = CreatableTopic(
+            name=name,
+            num_partitions=PARTITIONS,
+            replication_factor=self._nodes,
+            assignments=[],
+            configs=[],
+        )
+        while True:
+            request = CreateTopicsRequest(topics=[wanted], timeout_ms=5000)
+            try:
+                answer = await self.ask(self.any_node(), request, 7, CreateTopicsResponse)
+            except NoAnswerError:
+                continue
+            if answer.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                return
+            await self.back_off()
+
+
+class Writer(Client):
+    """An idempotent producer with acks=all that tries each batch until it is taken.
+
+    Attributes:
+        pause_s_max: how long it may rest between two batches.
+        acknowledged: (offset, value) of each record that was.
+        pending: values of the batch that is being tried.
+    """
+
+    def __init__(self, partition: int, seed: int, network: Network, tell: Tell, nodes: int) -> None:
+        super().__init__(f"writer{partition}", seed, network, tell, nodes)
+        self.partition = partition
+        self.pause_s_max = 0.1
+        self.acknowledged: list[tuple[int, bytes]] = []
+        self.pending: list[bytes] = []
+
+    async def run(self) -> None:
+        """Write until `is_done`; the last batch is completed."""
+        HOST.set(self.host)
+        producer_id, producer_epoch = await self._init_producer()
+        sequence, leader = 0, self.any_node()
+        while not self.is_done:
+            count = self.dice.randint(1, 4)
+            values = self.pending = [b"%d" % number for number in range(sequence, sequence + count)]
+            batch = encode_batch(
+                [(None, value, (), SimulatedClock().wall_ms()) for value in values],
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=sequence,
+            )
+            base_offset = -1
+            while base_offset < 0:
+                try:
+                    base_offset = await self._send(leader, bytes(batch))
+                    if base_offset < 0:
+                        await self.back_off()
+                        leader = await self.leader(self.partition)
+                except NoAnswerError:
+                    await self.back_off()
+                    with suppress(NoAnswerError):
+                        leader = await self.leader(self.partition)
+            self.acknowledged += enumerate(values, base_offset)
+            self.pending = []
+            sequence += count
+            await pass_time(self.dice.uniform(0.0, self.pause_s_max))
+
+    async def _init_producer(self) -> tuple[int, int]:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        while True:
+            try:
+                answer = await self.ask(self.any_node(), request, 4, InitProducerIdResponse)
+            except NoAnswerError:
+                continue
+            if answer.error_code == ErrorCode.NONE:
+                return answer.producer_id, answer.producer_epoch
+            await self.back_off()
+
+    async def _send(self, leader: int, batch: bytes) -> int:
+        """The offset where a batch is, or -1 to try again."""
+        request = produce_request(TOPIC, batch, partition=self.partition, acks=-1)
+        request.timeout_ms = _PRODUCE_MS_MAX
+        answer = await self.ask(leader, request, 9, ProduceResponse)
+        one = answer.responses[0].partition_responses[0]
+        code = ErrorCode(one.error_code)
+        if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            return one.base_offset
+        self.tell(f"{self.host}: {code.name} from {leader}")
+        if code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.CORRUPT_MESSAGE):
+            raise BrokenPromiseError(
+                f"{self.host}: {code.name} from {leader}: acknowledged records are gone"
+            )
+        return -1
+
+
+class Reader(Client):
+    """Reads a partition from its beginning to its end, again and again where it has to.
+
+    Attributes:
+        read: (offset, value) of each record.
+    """
+
+    def __init__(self, partition: int, seed: int, network: Network, tell: Tell, nodes: int) -> None:
+        super().__init__(f"reader{partition}", seed, network, tell, nodes)
+        self.partition = partition
+        self.read: list[tuple[int, bytes]] = []
+
+    async def run(self) -> None:
+        """Read until `is_done`."""
+        HOST.set(self.host)
+        leader, position = self.any_node(), 0
+        while not self.is_done:
+            request = fetch_request(TOPIC, position, partition=self.partition, max_wait_ms=200)
+            try:
+                answer = await self.ask(leader, request, 11, FetchResponse)
+                one = answer.responses[0].partitions[0]
+                if one.error_code == ErrorCode.NONE:
+                    for record in records_of(one) if one.records else []:
+                        if record.offset >= position:
+                            assert record.value is not None
+                            self.read.append((record.offset, record.value))
+                            position = record.offset + 1
+                    continue
+                self.tell(f"{self.host}: {ErrorCode(one.error_code).name} from {leader}")
+                await self.back_off()
+                leader = await self.leader(self.partition)
+            except NoAnswerError:
+                await self.back_off()
+                with suppress(NoAnswerError):
+                    leader = await self.leader(self.partition)
+
+
+class Committer(Client):
+    """Commits rising offsets of a group, and looks whether they stay.
+
+    Attributes:
+        committed: the last offset that was acknowledged.
+    """
+
+    def __init__(self, seed: int, network: Network, tell: Tell, nodes: int) -> None:
+        super().__init__("committer", seed, network, tell, nodes)
+        self.committed = 0
+        self._unresolved: dict[int, None] = {}
+
+    async def run(self) -> None:
+        """Commit and fetch until `is_done`."""
+        HOST.set(self.host)
+        coordinator = self.any_node()
+        while not self.is_done:
+            offset = max(self.committed, max(self._unresolved, default=0)) + 1
+            self._unresolved[offset] = None
+            try:
+                if await self._commit(coordinator, offset) is ErrorCode.NONE:
+                    self.committed = offset
+                    del self._unresolved[offset]
+                found = await self._fetch(coordinator)
+                # What nobody answered may still be under way, and come behind what was answered.
+                if found not in (None, self.committed) and found not in self._unresolved:
+                    raise BrokenPromiseError(
+                        f"offset {found} of a group, {self.committed} was committed"
+                    )
+                await pass_time(self.dice.uniform(0.0, 0.3))
+                if found is None:
+                    coordinator = await self.coordinator("g", 0)
+            except NoAnswerError:
+                await self.back_off()
+                coordinator = self.any_node()
+
+    async def _commit(self, coordinator: int, offset: int) -> ErrorCode:
+        partition = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata=""
+        )
+        request = OffsetCommitRequest(
+            group_id="g",
+            member_id="",
+            topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
+        )
+        answer = await self.ask(coordinator, request, 7, OffsetCommitResponse)
+        return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+    async def _fetch(self, coordinator: int) -> int | None:
+        topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
+        request = OffsetFetchRequest(group_id="g", topics=[topic])
+        answer = await self.ask(coordinator, request, 5, OffsetFetchResponse)
+        if answer.error_code != ErrorCode.NONE or not answer.topics:
+            return None
+        one = answer.topics[0].partitions[0]
+        if one.error_code != ErrorCode.NONE:
+            return None
+        return max(one.committed_offset, 0)

@@ -1,0 +1,143 @@
+"""What goes wrong in a simulated cluster, drawn from its seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.simulation.cluster.controller import CONTROLLER
+from tests.simulation.cluster.node import SimulatedNode
+from tests.simulation.raft.network import Weather
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.cluster import Cluster
+
+DURATIONS_S = (0.3, 3.0, 12.0)
+
+
+class Faults:
+    """Lets something go wrong every now and then, until it is stopped."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+        dice = self._world.dice
+        self._pause_s = dice.choice((1.0, 2.5, 6.0))
+        self._is_over = False
+        self._world.weather = Weather(
+            loss=dice.choice((0.0, 0.02, 0.1)),
+            repetition=dice.choice((0.0, 0.05)),
+            delay_s=dice.choice((0.002, 0.02, 0.2)),
+            detour=dice.choice((0.0, 0.05)),
+            detour_s=dice.choice((0.3, 4.0)),
+        )
+        self._next_fault()
+
+    def stop(self) -> None:
+        """Nothing goes wrong any more."""
+        self._is_over = True
+
+    def _next_fault(self) -> None:
+        if self._is_over:
+            return
+        dice = self._world.dice
+        self._world.after(dice.expovariate(1 / self._pause_s), self._next_fault)
+        faults: list[Callable[[SimulatedNode, float], None]] = [
+            self._kill,
+            self._kill,
+            self._lose_power,
+            self._cycle_power,
+            self._pause,
+            self._pause,
+            self._stop,
+            self._cut_one_way,
+            self._cut_off_controller,
+            self._isolate,
+            self._split,
+            self._heal,
+            self._elect_preferred,
+            self._reassign,
+            self._lose_all_power,
+        ]
+        fault = dice.choice(faults)
+        leaders = [node for node in self._cluster.nodes.values() if self._leads(node)]
+        victims = leaders if leaders and dice.random() < 0.5 else list(self._cluster.nodes.values())
+        duration_s = dice.choice((0.3, 3.0, 12.0)) * dice.random()
+        name = fault.__name__
+        self._cluster.outcome.faults[name] = self._cluster.outcome.faults.get(name, 0) + 1
+        fault(dice.choice(victims), duration_s)
+
+    def _leads(self, node: SimulatedNode) -> bool:
+        return node.is_up and any(one.leader is not None for one in node.replicas.values())
+
+    def _kill(self, node: SimulatedNode, duration_s: float, *, power_loss: bool = False) -> None:
+        self._cluster.kill(node, power_loss=power_loss)
+        self._world.after(duration_s, node.start)
+
+    def _lose_power(self, node: SimulatedNode, duration_s: float) -> None:
+        self._kill(node, duration_s, power_loss=not self._cluster.plan.is_power_safe)
+
+    def _cycle_power(self, node: SimulatedNode, _: float) -> None:
+        """It is back at once, before everything that it had sent has arrived."""
+        self._cluster.kill(node, power_loss=not self._cluster.plan.is_power_safe, is_noticed=True)
+        self._world.after(0.2, node.start)
+
+    def _lose_all_power(self, _: SimulatedNode, duration_s: float) -> None:
+        if self._world.dice.random() < 0.2:
+            for one in self._cluster.nodes.values():
+                self._lose_power(one, duration_s * self._world.dice.random())
+
+    def _pause(self, node: SimulatedNode, duration_s: float) -> None:
+        node.pause()
+        self._world.after(duration_s, node.resume)
+
+    def _stop(self, node: SimulatedNode, duration_s: float) -> None:
+        node.begin_stop()
+        self._world.after(8.0 + duration_s, node.start)
+
+    def _cut_one_way(self, node: SimulatedNode, duration_s: float) -> None:
+        dice = self._world.dice
+        other = dice.choice([one for one in self._cluster.nodes if one != node.node_id])
+        pair = (node.node_id, other)
+        self._cluster.cut({pair if dice.random() < 0.5 else pair[::-1]}, duration_s)
+
+    def _cut_off_controller(self, node: SimulatedNode, duration_s: float) -> None:
+        pair = (node.node_id, CONTROLLER)
+        self._cluster.cut(
+            self._world.dice.choice(({pair}, {pair[::-1]}, {pair, pair[::-1]})), duration_s
+        )
+
+    def _isolate(self, node: SimulatedNode, duration_s: float) -> None:
+        """No other broker hears it, or it hears none, or both; often also the controller."""
+        node_id = node.node_id
+        others = [one for one in self._cluster.nodes if one != node_id]
+        if self._world.dice.random() < 0.5:
+            others.append(CONTROLLER)
+        inward = {(other, node_id) for other in others}
+        outward = {(node_id, other) for other in others}
+        self._cluster.cut(self._world.dice.choice((inward, outward, inward | outward)), duration_s)
+
+    def _split(self, _: SimulatedNode, duration_s: float) -> None:
+        dice = self._world.dice
+        side = {one: dice.random() < 0.5 for one in (CONTROLLER, *self._cluster.nodes)}
+        self._cluster.cut(
+            {(one, other) for one in side for other in side if side[one] != side[other]},
+            duration_s,
+        )
+
+    def _heal(self, _: SimulatedNode, __: float) -> None:
+        self._world.note("all links are whole")
+        self._world.cuts.clear()
+
+    def _elect_preferred(self, _: SimulatedNode, __: float) -> None:
+        controller = self._cluster.active_controller()
+        if controller is not None:
+            controller.elect_preferred()
+
+    def _reassign(self, _: SimulatedNode, __: float) -> None:
+        dice, cluster = self._world.dice, self._cluster
+        number = dice.randrange(cluster.partition_count)
+        replicas = dice.sample(sorted(cluster.nodes), cluster.replica_count)
+        controller = cluster.active_controller()
+        if controller is not None:
+            controller.reassign(number, None if dice.random() < 0.2 else replicas)

@@ -1,0 +1,369 @@
+"""One simulated broker: its disk, its replicas, its picture of the cluster, and its life."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+
+from minikafka.metadata.brokers import Registration
+from minikafka.metadata.image import MetadataImage
+from minikafka.metadata.records import (
+    BrokerChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from minikafka.metadata.replication_rules import ReplicationRules
+from minikafka.replication import EligibleBrokers, ProposeIsr
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.log_directory import LogDirectory
+from tests.simulation.cluster.controller import CONTROLLER, TOPIC, TOPIC_ID
+from tests.simulation.cluster.messages import (
+    Alter,
+    Altered,
+    Decided,
+    Entries,
+    Entry,
+    Fetch,
+    Fetched,
+    Heartbeat,
+    HeartbeatRefused,
+    MayStop,
+    Produce,
+    Read,
+    Register,
+    Registered,
+    Stop,
+)
+from tests.simulation.cluster.replica import SimulatedReplica
+from tests.simulation.cluster.replica_state import NOW_MS
+from tests.simulation.cluster.truth import Truth
+from tests.simulation.raft.invariants import require
+from tests.simulation.raft.network import World
+from tests.storage.memory_disk import MemoryDisk
+
+HEARTBEAT_S = 1.5
+REGISTER_AGAIN_S = 1.0
+STOP_AGAIN_S = 0.4
+STOP_TIME_MAX_S = 8.0
+INBOX_MAX = 300
+LOG_CONFIG = LogConfig(segment_bytes=1500)
+
+_BROKER_RECORDS = (RegisterBrokerRecord, BrokerChangeRecord, UnregisterBrokerRecord)
+
+Send = Callable[[int, int, object], None]
+
+
+class SimulatedNode:
+    """See the module's text.
+
+    Attributes:
+        node_id: Its broker id.
+        boot: Counts its lives.
+        is_up: The process runs (or is paused).
+        is_stopping: It wants to stop in good order.
+        replicas: By partition number, while it is up.
+        broker_epoch: From its registration, -1 before.
+        image: The cluster as it knows it.
+        brokers: For the leaders here.
+    """
+
+    replica_class = SimulatedReplica
+
+    def __init__(
+        self, world: World, node_id: int, truth: Truth, rules: ReplicationRules, send: Send
+    ) -> None:
+        self.world = world
+        self.node_id = node_id
+        self.truth = truth
+        self.rules = rules
+        self._send = send
+        self.disk = MemoryDisk(Random(world.dice.getrandbits(32)))
+        self.boot = 0
+        self.is_up = False
+        self.is_paused = False
+        self.is_stopping = False
+        self.replicas: dict[int, SimulatedReplica] = {}
+        self.image = MetadataImage()
+        self.brokers = EligibleBrokers({})
+        self.applied_index = 0
+        self.broker_epoch = -1
+        self.incarnation_id = b""
+        self._previous_broker_epoch = -1
+        self._left: dict[int, list[Entry]] = {}  # what the last life left on the disk
+        self._lost_power = False
+        self._directory: LogDirectory
+        self._correlations = 0
+        self._held: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
+
+    def __format__(self, _: str) -> str:
+        return f"node {self.node_id}"
+
+    # --- life ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin, or come back."""
+        if self.is_up:
+            return
+        self.boot += 1
+        self.is_up = True
+        self.is_paused = self.is_stopping = False
+        self._held.clear()
+        self.image = MetadataImage()
+        self.brokers = EligibleBrokers({})
+        self.applied_index = 0
+        self.broker_epoch = -1
+        self.incarnation_id = bytes((self.node_id, *self.boot.to_bytes(4, "big"))).rjust(16, b"i")
+        self._directory = LogDirectory.open(
+            self.disk, "logs", node_id=self.node_id, new_cluster_id="simulated"
+        )
+        self._directory.open_all(
+            lambda _: LOG_CONFIG, now_ms=NOW_MS, topic_id_for=lambda *_: TOPIC_ID
+        )
+        require(
+            not self._directory.offline,
+            "readable logs",
+            f"node {self.node_id} cannot open {self._directory.offline}",
+        )
+        self.replicas = {
+            number: self.replica_class(self, number, log)
+            for (_, number), log in self._directory.logs.items()
+        }
+        for number, entries in self._left.items():
+            found = self.entries(number)
+            require(
+                self._lost_power or found == entries,
+                "a killed process loses nothing",
+                f"node {self.node_id} had {len(entries)} batches and has {len(found)}",
+            )
+        self.world.note(
+            "{} starts with {}",
+            self,
+            {number: one.log.log_end_offset for number, one in self.replicas.items()},
+        )
+        self._lost_power = False
+        self.truth.started(self.node_id, self.incarnation_id)
+        self._register(self._previous_broker_epoch)
+        self._previous_broker_epoch = -1
+        self._heartbeat()
+        self.after(self.world.dice.uniform(3.0, 15.0), self._flush)
+
+    def entries(self, number: int) -> list[Entry]:
+        """What is in a replica's log, also of a node that is down."""
+        if self.is_up:
+            replica = self.replicas.get(number)
+            return [] if replica is None else replica.entries
+        return self._left.get(number, [])
+
+    def crash(self, *, power_loss: bool) -> None:
+        """Kill it."""
+        self.world.note("{} {}", self, "loses power" if power_loss else "is killed")
+        if self.is_up:
+            self._left = {number: one.entries for number, one in self.replicas.items()}
+        self.is_up = False
+        self.disk.crash(power_loss=power_loss)
+        if power_loss:
+            self._lost_power = True
+            self.truth.lost_power(self.node_id)
+
+    def pause(self) -> None:
+        """Stop it (SIGSTOP); the clock goes on."""
+        if self.is_up:
+            self.world.note("{} is paused", self)
+            self.is_paused = True
+
+    def resume(self) -> None:
+        """Let it go on with everything that came meanwhile."""
+        if self.is_up and self.is_paused:
+            self.world.note("{} goes on", self)
+            self.is_paused = False
+            while self._held and self.is_up:
+                action, arguments = self._held.popleft()
+                action(*arguments)
+
+    def begin_stop(self) -> None:
+        """Stop in good order: hand over what it leads, then go."""
+        if self.is_up and not self.is_stopping:
+            self.world.note("{} wants to stop", self)
+            self.is_stopping = True
+            for replica in self.replicas.values():
+                replica.retire()
+            self._ask_to_stop(self.world.now + STOP_TIME_MAX_S)
+
+    def _ask_to_stop(self, until: float) -> None:
+        message = MayStop(self.node_id, self.broker_epoch, self.world.now >= until)
+        self.send(CONTROLLER, message)
+        self.after(STOP_AGAIN_S, self._ask_to_stop, until)
+
+    def _stop(self) -> None:
+        self.world.note("{} stops", self)
+        for replica in self.replicas.values():
+            replica.rest()
+        self._left = {number: one.entries for number, one in self.replicas.items()}
+        self._directory.close()
+        self.stopped()
+        self._previous_broker_epoch = self.broker_epoch
+        self.is_up = False
+        self.disk.crash()
+
+    def stopped(self) -> None:
+        """It has let go of its logs."""
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def at(self, time: float, action: Callable[..., None], *arguments: object) -> None:
+        """Call later, in this life; a paused node does it when it goes on."""
+        self.world.at(time, self._run, self.boot, action, arguments)
+
+    def after(self, delay_s: float, action: Callable[..., None], *arguments: object) -> None:
+        """Likewise."""
+        self.world.at(self.world.now + delay_s, self._run, self.boot, action, arguments)
+
+    def _run(self, boot: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        if boot == self.boot and self.is_up:
+            if self.is_paused:
+                self._held.append((action, arguments))
+            else:
+                action(*arguments)
+
+    def _flush(self) -> None:
+        for replica in self.replicas.values():
+            replica.log.flush()
+        self._directory.prepare_checkpoint().run()
+        self.after(self.world.dice.uniform(3.0, 15.0), self._flush)
+
+    # --- messages --------------------------------------------------------------------------------
+
+    def send(self, receiver: int, message: object) -> None:
+        """Send a message; it may get lost."""
+        self._send(self.node_id, receiver, message)
+
+    def hold(self, action: Callable[..., None], *arguments: object) -> None:
+        """A message comes while it is paused; the socket holds some."""
+        if len(self._held) < INBOX_MAX:
+            self._held.append((action, arguments))
+
+    def next_correlation(self) -> int:
+        self._correlations += 1
+        return self._correlations
+
+    def receive(self, sender: int, message: object) -> None:
+        """A message arrives."""
+        if not self.is_up:
+            return
+        if self.is_paused:
+            self.hold(self.receive, sender, message)
+            return
+        match message:
+            case Entries():
+                self._take_entries(message)
+            case Registered():
+                self._registered(message)
+            case HeartbeatRefused() | Stop() if message.broker_epoch != self.broker_epoch:
+                pass  # about an earlier registration
+            case HeartbeatRefused():
+                self.world.note("{} registers again", self)
+                self.broker_epoch = -1
+                self._register(-1)
+            case Stop():
+                self._stop()
+            case Fetch() | Fetched() | Produce() | Read() | Altered():
+                replica = self.replicas.get(message.number)
+                if replica is not None:
+                    replica.receive(sender, message)
+            case _:
+                raise AssertionError(f"a broker got {message}")
+
+    # --- the controller --------------------------------------------------------------------------
+
+    def _register(self, previous_broker_epoch: int) -> None:
+        if self.broker_epoch < 0:
+            registration = Registration(
+                self.node_id,
+                self.incarnation_id,
+                "host",
+                9092,
+                "host",
+                9093,
+                previous_broker_epoch=previous_broker_epoch,
+            )
+            self.send(CONTROLLER, Register(registration))
+            self.after(REGISTER_AGAIN_S, self._register, previous_broker_epoch)
+
+    def _registered(self, message: Registered) -> None:
+        if message.incarnation_id == self.incarnation_id and self.broker_epoch < 0:
+            self.broker_epoch = message.broker_epoch
+            self.send(CONTROLLER, self._heartbeat_message())
+
+    def _heartbeat_message(self) -> Heartbeat:
+        return Heartbeat(self.node_id, self.broker_epoch, self.applied_index)
+
+    def _heartbeat(self) -> None:
+        if self.broker_epoch >= 0:
+            self.send(CONTROLLER, self._heartbeat_message())
+        self.after(HEARTBEAT_S, self._heartbeat)
+
+    def propose(self, number: int, proposal: ProposeIsr) -> None:
+        """A leader wants another ISR, or another leader."""
+        self.world.note("{} proposes {}", self, proposal)
+        self.send(CONTROLLER, Alter(self.node_id, self.broker_epoch, number, proposal))
+
+    # --- the metadata log ------------------------------------------------------------------------
+
+    def _take_entries(self, message: Entries) -> None:
+        for index, decided in enumerate(message.entries, message.first_index):
+            if index == self.applied_index:
+                self.apply(index, decided)
+
+    def apply(self, index: int, decided: Decided) -> None:
+        """Apply the next entry."""
+        image = self.image
+        self.applied_index = index + 1
+        was_registered = self._is_registered
+        numbers: dict[int, None] = {}
+        is_about_brokers = False
+        for record in decided.records:
+            image.replay(record)
+            if isinstance(record, PartitionRecord):
+                numbers[record.partition] = None
+            elif isinstance(record, _BROKER_RECORDS):
+                is_about_brokers = True
+        if is_about_brokers:
+            unfenced = [one for one in image.brokers.values() if not one.is_fenced]
+            self.brokers.epochs = {one.broker_id: one.broker_epoch for one in unfenced}
+            self.brokers.shutting_down = {one.broker_id for one in unfenced if one.is_shutting_down}
+        if not self._is_registered:
+            return  # what was decided about an earlier life is not for this one to act on
+        if not was_registered:
+            topic = image.topics.get(TOPIC)
+            numbers = {} if topic is None else dict.fromkeys(range(len(topic.partitions)))
+        for number in numbers:
+            self._settle(number)
+        if is_about_brokers:
+            for number, replica in self.replicas.items():
+                if number not in numbers:
+                    replica.eligibility_changed()
+
+    @property
+    def _is_registered(self) -> bool:
+        broker = self.image.brokers.get(self.node_id)
+        return broker is not None and broker.incarnation_id == self.incarnation_id
+
+    def _settle(self, number: int) -> None:
+        partition = self.image.partition(TOPIC_ID, number)
+        assert partition is not None
+        replica = self.replicas.get(number)
+        if self.node_id not in partition.replicas:
+            if replica is not None:
+                self.world.note("{} removes {}", self, number)
+                replica.rest()
+                del self.replicas[number]
+                self._directory.delete_log(
+                    TOPIC, number, unique_suffix=f"{self.next_correlation()}"
+                )
+            return
+        if replica is None:
+            log = self._directory.create_log(TOPIC, TOPIC_ID, number, LOG_CONFIG, now_ms=NOW_MS)
+            replica = self.replicas[number] = self.replica_class(self, number, log)
+        replica.settle(partition)

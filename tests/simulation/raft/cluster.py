@@ -1,0 +1,290 @@
+"""A simulated quorum under attack: a phase of safety, then one of liveness.
+
+First everything that may go wrong does: messages are lost, repeated, late and overtaken, links are
+cut in one direction or both, nodes are killed, lose power, are paused, disks are slow or fail,
+leaders are asked to go. Nothing has to get done, but no invariant may break. Then all is well
+again, and a leader has to be found and has to commit something on every node.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from minikafka.consensus import PeerLost, Propose, QuorumConfig, Role, TransferLeadership
+from tests.simulation.raft.invariants import InvariantViolated, Observations
+from tests.simulation.raft.network import Weather, World
+from tests.simulation.raft.node import SimulatedNode
+
+SAFETY_S = 20.0
+LIVENESS_S = 20.0
+_PROPOSALS_PER_S = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run did.
+
+    Attributes:
+        simulated_s: How much time passed in it.
+        committed: Entries that were committed.
+        elections: That were won.
+        crashes: Processes that died.
+        snapshots: Nodes whose log did not begin at 0 in the end.
+    """
+
+    simulated_s: float
+    committed: int
+    elections: int
+    crashes: int
+    snapshots: int
+
+
+class SimulationFailed(AssertionError):
+    """A run broke an invariant or found no leader; the text ends with its trace."""
+
+    def __init__(self, seed: int, name: str, text: str, trace: str) -> None:
+        super().__init__(
+            f"seed {seed}: {name}: {text}\n{trace}\n"
+            f"seed {seed}: {name}: {text}\n"
+            f"again: python -m tests.simulation.raft --first {seed} --seeds 1"
+        )
+        self.seed = seed
+        self.name = name
+
+
+class Cluster:
+    """One run of one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.world = World(seed)
+        dice = self.world.dice
+        voter_count = dice.choice((1, 2, 3, 3, 3, 3, 4, 5, 5))
+        observer_count = dice.choice((0, 0, 1, 2))
+        voters = frozenset(range(1, voter_count + 1))
+        self.seen = Observations(voters)
+        self.nodes: list[SimulatedNode] = []
+        self.crashes = 0
+        self._proposals = 0
+        self._is_calm = False
+        memory_size_bytes = dice.choice((40, 200, 10**6))
+        append_size_bytes: int = dice.choice((1, 60, 10**6))
+        in_flight = dice.choice((1, 2, 8))
+        piece_size_bytes = dice.choice((3, 1000))
+        for node_id in range(1, voter_count + observer_count + 1):
+            config = QuorumConfig(
+                node_id,
+                voters,
+                append_size_bytes_max=append_size_bytes,
+                appends_in_flight_max=in_flight,
+                snapshot_piece_size_bytes=piece_size_bytes,
+                observer_silence_s=3.0,
+                log_memory_size_bytes_max=memory_size_bytes,
+            )
+            node = SimulatedNode(self.world, config, self.seen, lambda: self.nodes, self._elected)
+            node.compacts_after = dice.choice((5, 20, 10**9))
+            self.nodes.append(node)
+        self.world.weather = Weather(
+            loss=dice.choice((0.0, 0.02, 0.2)),
+            repetition=dice.choice((0.0, 0.05)),
+            delay_s=dice.choice((0.001, 0.02, 0.1)),
+            detour=dice.choice((0.0, 0.05)),
+            detour_s=dice.choice((0.2, 3.0)),
+            fsync_s=dice.choice((0.001, 0.02)),
+            slow_fsync=dice.choice((0.0, 0.03)),
+            slow_fsync_s=dice.choice((0.3, 1.5)),
+        )
+        self._seconds_between_faults = dice.choice((0.2, 0.8, 3.0))
+        self._has_short_reigns = dice.random() < 0.2
+        if self._has_short_reigns:
+            self.world.weather = Weather(delay_s=0.01)
+            self._seconds_between_faults = 100.0
+
+    # --- a run -------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """Run it; raises SimulationFailed."""
+        world = self.world
+        try:
+            for node in self.nodes:
+                world.after(world.dice.random() * 0.5, self._start, node)
+            self._next_proposal()
+            self._next_fault()
+            world.run_until(SAFETY_S)
+            self._become_calm()
+            self._require_progress()
+        except InvariantViolated as error:
+            raise SimulationFailed(self.seed, error.name, str(error), world.trace()) from error
+        except Exception as error:
+            raise SimulationFailed(self.seed, "crash", repr(error), world.trace()) from error
+        return Outcome(
+            world.now,
+            self.seen.commit_index,
+            len(self.seen.leaders),
+            self.crashes,
+            sum(node.raft is not None and node.raft.log.base_index > 0 for node in self.nodes),
+        )
+
+    def _start(self, node: SimulatedNode) -> None:
+        if node.raft is None:
+            node.start()
+
+    def _next_proposal(self) -> None:
+        dice = self.world.dice
+        self.world.after(dice.expovariate(_PROPOSALS_PER_S), self._next_proposal)
+        leaders = [node for node in self.nodes if node.raft is not None and node.raft.is_ready]
+        if leaders:
+            self._propose(dice.choice(leaders))
+
+    def _propose(self, node: SimulatedNode) -> None:
+        assert node.raft is not None
+        self._proposals += 1
+        payload = b"%d" % self._proposals
+        node.deliver(Propose(payload, node.raft.epoch, self._proposals))
+
+    # --- faults ------------------------------------------------------------------------------
+
+    def _next_fault(self) -> None:
+        dice = self.world.dice
+        self.world.after(dice.expovariate(1 / self._seconds_between_faults), self._next_fault)
+        if self._is_calm:
+            return
+        faults: list[Callable[[SimulatedNode, float], None]] = [
+            self._crash,
+            self._crash,
+            self._lose_power,
+            self._lose_power,
+            self._pause,
+            self._cut_one_way,
+            self._isolate,
+            self._split,
+            self._fail_disk,
+            self._transfer,
+            self._claim_loss,
+            self._heal,
+            self._lose_all_power,
+        ]
+        leaders = [
+            node for node in self.nodes if node.raft is not None and node.raft.role is Role.LEADER
+        ]
+        victims = leaders if leaders and dice.random() < 0.4 else self.nodes
+        dice.choice(faults)(dice.choice(victims), dice.choice((0.05, 0.3, 2.0)) * dice.random())
+
+    def _elected(self, node: SimulatedNode) -> None:
+        """Leaders that few hear, and that die before they have done much, leave strange logs."""
+        dice = self.world.dice
+        if self._has_short_reigns and not self._is_calm:
+            deafness = dice.choice((0.3, 1.0))
+            self._cut(
+                {(node.node_id, other.node_id) for other in self.nodes if dice.random() < deafness},
+                0.02,
+            )
+            reign_s = dice.random() * dice.choice((0.02, 0.04))
+            self.world.after(reign_s, self._crash, node, dice.random() * 0.3)
+
+    def _crash(self, node: SimulatedNode, duration_s: float, *, power_loss: bool = False) -> None:
+        if node.raft is not None:
+            self.crashes += 1
+            node.crash(power_loss=power_loss)
+            self.world.after(duration_s, self._start, node)
+
+    def _lose_power(self, node: SimulatedNode, duration_s: float) -> None:
+        self._crash(node, duration_s, power_loss=True)
+
+    def _lose_all_power(self, node: SimulatedNode, duration_s: float) -> None:
+        if self.world.dice.random() < 0.3:
+            for one in self.nodes:
+                self._crash(one, duration_s * self.world.dice.random(), power_loss=True)
+
+    def _pause(self, node: SimulatedNode, duration_s: float) -> None:
+        node.pause()
+        self.world.after(duration_s * 2, node.resume)
+
+    def _cut_one_way(self, node: SimulatedNode, duration_s: float) -> None:
+        dice = self.world.dice
+        others = [one for one in self.nodes if one is not node]
+        if others:
+            pair = (node.node_id, dice.choice(others).node_id)
+            self._cut({pair if dice.random() < 0.5 else pair[::-1]}, duration_s)
+
+    def _isolate(self, node: SimulatedNode, duration_s: float) -> None:
+        """Nothing reaches it, nothing leaves it, or both."""
+        node_id = node.node_id
+        others = [one.node_id for one in self.nodes if one is not node]
+        inward = {(other, node_id) for other in others}
+        outward = {(node_id, other) for other in others}
+        self._cut(self.world.dice.choice((inward, outward, inward | outward)), duration_s)
+
+    def _split(self, node: SimulatedNode, duration_s: float) -> None:
+        dice = self.world.dice
+        side = {one.node_id: dice.random() < 0.5 for one in self.nodes}
+        self._cut(
+            {(one, other) for one in side for other in side if side[one] != side[other]},
+            duration_s,
+        )
+
+    def _cut(self, pairs: set[tuple[int, int]], duration_s: float) -> None:
+        self.world.note("cut {}", sorted(pairs))
+        self.world.cuts |= pairs
+        self.world.after(duration_s * 2, self._mend, pairs)
+
+    def _mend(self, pairs: set[tuple[int, int]]) -> None:
+        self.world.cuts -= pairs
+
+    def _heal(self, node: SimulatedNode, duration_s: float) -> None:
+        self.world.note("all links are whole")
+        self.world.cuts.clear()
+
+    def _fail_disk(self, node: SimulatedNode, duration_s: float) -> None:
+        dice = self.world.dice
+        operation = dice.choice(("pwritev", "fsync", "rename", "truncate", "pread"))
+        node.disk.fail(operation, code=dice.choice((errno.EIO, errno.ENOSPC)))
+        self.world.after(duration_s, node.disk.heal)
+
+    def _transfer(self, node: SimulatedNode, duration_s: float) -> None:
+        target = self.world.dice.choice((None, *(one.node_id for one in self.nodes)))
+        node.deliver(TransferLeadership(target))
+
+    def _claim_loss(self, node: SimulatedNode, duration_s: float) -> None:
+        """Somebody believes that a process is gone which is not."""
+        node.deliver(PeerLost(self.world.dice.choice(self.nodes).node_id))
+
+    # --- liveness ----------------------------------------------------------------------------
+
+    def _become_calm(self) -> None:
+        world = self.world
+        world.note("all is well from here on")
+        self._is_calm = True
+        world.cuts.clear()
+        world.weather = Weather()
+        for node in self.nodes:
+            node.disk.heal()
+            node.resume()
+            self._start(node)
+
+    def _require_progress(self) -> None:
+        """A leader is found, and all nodes apply what was committed after that."""
+        world = self.world
+        end = world.now + LIVENESS_S
+        while world.now < end:
+            start = self.seen.commit_index
+            world.run_until(world.now + 1.0)
+            leaders = [node for node in self.nodes if node.raft is not None and node.raft.is_ready]
+            if leaders:
+                world.run_until(world.now + 1.5)
+                if self.seen.commit_index > start + 1 and all(
+                    node.applied_index > start + 1 for node in self.nodes
+                ):
+                    return
+        raise InvariantViolated(
+            "liveness",
+            f"nothing was committed everywhere in {LIVENESS_S} calm seconds: applied are "
+            f"{[node.applied_index for node in self.nodes]} of {self.seen.commit_index}",
+        )
+
+
+def run_seed(seed: int) -> Outcome:
+    """Run one seed; raises SimulationFailed."""
+    return Cluster(seed).run()

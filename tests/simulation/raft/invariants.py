@@ -1,0 +1,130 @@
+"""What has to hold at every moment of a simulated quorum, by name.
+
+- *single leader per epoch*: no two nodes ever lead in one epoch.
+- *vote once per epoch*: no node ever votes for two candidates in one epoch, restarts included.
+- *log matching*: an entry of one epoch at one index is the same everywhere, and so is the epoch of
+  the one before it.
+- *leader completeness*: who is elected has everything that was committed in earlier epochs.
+- *committed by a majority*: what is committed for the first time is on a majority's disks.
+- *committed never lost*: no node removes a committed entry from its log.
+- *monotonic commit index*: a running node's commit index never goes back.
+- *state machine safety*: all nodes apply the same entries in the same order, snapshots included.
+- *promises are on disk*: what a node says it has stored or voted for is on its disk.
+- *what was synced is there*: no disk that keeps its word makes a node refuse to start.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable
+
+from minikafka.consensus import Entry
+
+
+class InvariantViolated(AssertionError):
+    """A named invariant does not hold."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.name = name
+
+
+def require(holds: bool, name: str, text: str) -> None:
+    if not holds:
+        raise InvariantViolated(name, text)
+
+
+def next_state(state: int, payload: bytes) -> int:
+    """What the simulated state machine becomes: a number that depends on all payloads so far."""
+    return zlib.crc32(payload, state) if payload else state
+
+
+class Observations:
+    """Everything that was ever seen, whoever crashed since."""
+
+    def __init__(self, voters: frozenset[int]) -> None:
+        self.voters = voters
+        self.leaders: dict[int, int] = {}
+        self.votes: dict[tuple[int, int], int] = {}
+        self.entries: dict[tuple[int, int], tuple[bytes, int]] = {}
+        self.committed: list[Entry] = [Entry(0, b"")]  # by index
+        self.commit_epochs: list[int] = [0]
+        self.states: list[int] = [0]
+
+    @property
+    def commit_index(self) -> int:
+        return len(self.committed) - 1
+
+    def led(self, node_id: int, epoch: int, epochs: dict[int, int]) -> None:
+        """A node was elected; `epochs` are those of its log by index, from its base on."""
+        leader = self.leaders.setdefault(epoch, node_id)
+        require(
+            leader == node_id,
+            "single leader per epoch",
+            f"nodes {leader} and {node_id} lead epoch {epoch}",
+        )
+        base = min(epochs)
+        for index in range(base, self.commit_index + 1):
+            require(
+                self.commit_epochs[index] >= epoch
+                or epochs.get(index) == self.committed[index].epoch,
+                "leader completeness",
+                f"node {node_id} was elected in epoch {epoch} without the committed entry {index} "
+                f"of epoch {self.committed[index].epoch}",
+            )
+
+    def voted(self, voter: int, epoch: int, candidate: int) -> None:
+        before = self.votes.setdefault((voter, epoch), candidate)
+        require(
+            before == candidate,
+            "vote once per epoch",
+            f"node {voter} votes for {candidate} in epoch {epoch}, after it had for {before}",
+        )
+
+    def stored(self, node_id: int, index: int, previous_epoch: int, entry: Entry) -> None:
+        """An entry is about to be written at an index, behind one of another epoch."""
+        seen = self.entries.setdefault((index, entry.epoch), (entry.payload, previous_epoch))
+        require(
+            seen == (entry.payload, previous_epoch),
+            "log matching",
+            f"node {node_id} stores another entry of epoch {entry.epoch} at {index} than was seen",
+        )
+
+    def applied(
+        self,
+        node_id: int,
+        epoch: int,
+        index: int,
+        entry: Entry,
+        stored: Callable[[], Iterable[dict[int, int]]],
+    ) -> int:
+        """A node applies an entry, in an epoch; returns the state that all have after it.
+
+        `stored` gives, for each voter, the epochs that are on its disk, by index, in order.
+        """
+        if index <= self.commit_index:
+            require(
+                self.committed[index] == entry,
+                "state machine safety",
+                f"node {node_id} applies an entry of epoch {entry.epoch} at {index}; others one of "
+                f"epoch {self.committed[index].epoch}",
+            )
+            return self.states[index]
+        require(
+            index == self.commit_index + 1,
+            "state machine safety",
+            f"node {node_id} applies {index}, and {self.commit_index} is the last one decided",
+        )
+        count = sum(
+            epochs.get(index, -1) == entry.epoch or next(iter(epochs)) > index
+            for epochs in stored()
+        )
+        require(
+            count > len(self.voters) // 2,
+            "committed by a majority",
+            f"node {node_id} commits {index}, which is on {count} of {len(self.voters)} disks",
+        )
+        self.committed.append(entry)
+        self.commit_epochs.append(epoch)
+        self.states.append(next_state(self.states[-1], entry.payload))
+        return self.states[-1]

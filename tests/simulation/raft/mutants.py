@@ -1,0 +1,145 @@
+"""Guards that are broken on purpose: the simulation has to notice each of them.
+
+Each mutant replaces one method. `SEEDS` says how many seeds are enough to catch it; a simulation
+that needs more has become weaker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+from unittest.mock import patch
+
+from minikafka.consensus import Effect, Entry, Event, Persist, PersistState, QuorumConfig, RaftNode
+from minikafka.consensus.context import RaftContext
+from minikafka.consensus.durable import DurableLog
+from minikafka.consensus.election import Election
+from minikafka.consensus.following import Following
+from minikafka.consensus.leading import Leading
+from minikafka.consensus.log import RaftLog
+from minikafka.consensus.messages import VoteRequest
+from minikafka.storage.record_log import RecordLog
+from tests.simulation.raft.cluster import SimulationFailed, run_seed
+
+
+class Mutant(NamedTuple):
+    """A broken guard.
+
+    Attributes:
+        owner: the class.
+        method: what is replaced.
+        replacement: by what.
+        seeds: that are enough.
+    """
+
+    owner: type
+    method: str
+    replacement: Callable[..., object]
+    seeds: int
+
+
+def vote_without_storing_it(self: Election, sender: int, request: VoteRequest) -> bool:
+    is_granted = ORIGINAL_VOTE(self, sender, request)
+    context = self._context
+    context._effects = [
+        one
+        for one in context._effects
+        if not (isinstance(one, PersistState) and one.vote == sender)
+    ]
+    return is_granted
+
+
+def vote_again(self: Election, sender: int, request: VoteRequest) -> bool:
+    self._context.vote = None
+    self._context.leader_id = None
+    return ORIGINAL_VOTE(self, sender, request)
+
+
+def vote_for_a_short_log(self: RaftLog, last_epoch: int, last_index: int) -> bool:
+    return True
+
+
+def commit_an_old_epoch_by_counting(self: Leading) -> None:
+    """Leaves out the look at the entry's epoch."""
+    context = self._context
+    stored = [one.match_index for one in self.progress.values() if not one.is_observer]
+    stored.append(self._log.last_index)
+    stored.sort(reverse=True)
+    index = stored[context.config.majority - 1]
+    if index > context.commit_index:
+        context.commit(index)
+        for node_id, progress in self.progress.items():
+            if not self._send_entries(node_id, progress):
+                self._send_heartbeat(node_id, progress)
+
+
+def commit_before_a_majority_has_it(self: RaftContext, index: int) -> None:
+    """The leader commits what it has sent."""
+    if self.role.name == "LEADER":
+        index = self.log.last_index
+    ORIGINAL_COMMIT(self, index)
+
+
+def send_before_storing(self: RaftNode, event: Event, now: float) -> list[Effect]:
+    effects = ORIGINAL_HANDLE(self, event, now)
+    return sorted(effects, key=lambda effect: isinstance(effect, Persist))
+
+
+def cut_the_log_at_every_append(self: Following, index: int, entries: tuple[Entry, ...]) -> None:
+    """An append that was overtaken removes what later ones brought."""
+    if entries and index <= self._log.last_index:
+        self._log.truncate_to(index)
+    ORIGINAL_STORE(self, index, entries)
+
+
+def append_without_looking_back(self: RaftLog, index: int, epoch: int) -> bool:
+    return self.base_index <= index <= self.last_index
+
+
+def a_majority_is_half(self: QuorumConfig) -> int:
+    return max(1, len(self.voters) // 2)
+
+
+def write_the_vote_without_fsync(self: DurableLog) -> None:
+    self._sync = False  # type: ignore[misc]  # a constant, but not in a mutant
+    ORIGINAL_WRITE_STATE(self)
+    self._sync = True  # type: ignore[misc]  # likewise
+
+
+def acknowledge_entries_without_fsync(self: RecordLog) -> None:
+    """The page cache will do."""
+
+
+ORIGINAL_VOTE = Election._vote
+ORIGINAL_COMMIT = RaftContext.commit
+ORIGINAL_HANDLE = RaftNode.handle
+ORIGINAL_STORE = Following._store
+ORIGINAL_WRITE_STATE = DurableLog._write_state
+
+MUTANTS = (
+    Mutant(Election, "_vote", vote_without_storing_it, 10),
+    Mutant(Election, "_vote", vote_again, 10),
+    Mutant(RaftLog, "is_behind", vote_for_a_short_log, 10),
+    Mutant(Leading, "_commit_what_a_majority_has", commit_an_old_epoch_by_counting, 100),
+    Mutant(RaftContext, "commit", commit_before_a_majority_has_it, 10),
+    Mutant(RaftNode, "handle", send_before_storing, 10),
+    Mutant(Following, "_store", cut_the_log_at_every_append, 20),
+    Mutant(RaftLog, "matches", append_without_looking_back, 10),
+    Mutant(QuorumConfig, "majority", a_majority_is_half, 10),
+    Mutant(DurableLog, "_write_state", write_the_vote_without_fsync, 20),
+    Mutant(RecordLog, "sync", acknowledge_entries_without_fsync, 20),
+)
+
+
+def seeds_to_kill(mutant: Mutant, seeds_max: int) -> tuple[int, SimulationFailed] | None:
+    """How many seeds it takes, and what was noticed; None if all passed."""
+    replacement: object = mutant.replacement
+    if isinstance(getattr(mutant.owner, mutant.method), property):
+        replacement = property(mutant.replacement)
+    with patch.object(mutant.owner, mutant.method, replacement):
+        for seed in range(seeds_max):
+            try:
+                run_seed(seed)
+            except SimulationFailed as error:
+                return seed + 1, error
+    return None

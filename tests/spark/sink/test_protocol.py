@@ -1,0 +1,30 @@
+"""The protocol against a coordinator of transactions, with everybody dying at every step."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pytest
+
+from tests.spark.sink.simulation import Simulation
+
+SEEDS = int(os.environ.get("MINIKAFKA_SINK_SEEDS", "20"))
+"""For an evening: MINIKAFKA_SINK_SEEDS=20000."""
+
+
+@pytest.mark.parametrize("allows_two_phases", [True, False], ids=["two-phase", "one-phase"])
+def test_every_row_is_seen_once_whoever_dies_when(allows_two_phases: bool) -> None:
+    for seed in range(SEEDS):
+        play(Random(seed), allows_two_phases=allows_two_phases, seed=seed)
+
+
+def play(dice: Random, *, allows_two_phases: bool, seed: int) -> None:
+    simulation = Simulation(dice, 4, allows_two_phases=allows_two_phases)
+    try:
+        simulation.play(400)
+    except BaseException as error:
+        error.add_note(f"seed {seed}")
+        raise
+    finally:
+        simulation.close()

@@ -1,0 +1,250 @@
+"""Stories of the protocol that chance tells too seldom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from minikafka.coordinator.transaction import TransactionState
+from pyspark_minikafka.sink import protocol
+from pyspark_minikafka.sink.errors import LostTransactionError, OldCheckpointError
+from pyspark_minikafka.sink.protocol import CommitRecord, Place, Result
+from tests.spark.sink.actors import Actor
+from tests.spark.sink.model import TIMEOUT_MS, ModelDriverKafka, ModelKafka, ModelTaskKafka
+
+QUERY = "query"
+
+
+def go_on() -> None:
+    """No pause."""
+
+
+class BlindTaskKafka(ModelTaskKafka):
+    """A task that has read the commit log long ago."""
+
+    def newest(self, query_id: str) -> CommitRecord | None:
+        return None
+
+
+class Story:
+    """What tasks and drivers do, one after the other."""
+
+    def __init__(self, *, allows_two_phases: bool = True) -> None:
+        self.kafka = ModelKafka(allows_two_phases=allows_two_phases)
+        self._unique = 0
+
+    def task(
+        self,
+        batch_id: int,
+        *rows: str,
+        partition: int = 0,
+        attempt: int = 0,
+        run: str = "run",
+        face: type[ModelTaskKafka] = ModelTaskKafka,
+    ) -> Result:
+        self._unique += 1
+        unique = protocol.new_id(f"{QUERY}-", batch_id, "x", self._unique)
+        place = Place(QUERY, run, batch_id, partition, attempt, unique)
+        return protocol.run_task(face(self.kafka, go_on), place, iter(rows))
+
+    def commit(self, batch_id: int, *results: Result, **options: bool) -> None:
+        protocol.commit(ModelDriverKafka(self.kafka, go_on), batch_id, results, **options)
+
+    def driver(self, batch_id: int, *results: Result) -> Actor[None]:
+        """A driver that goes on step by step."""
+        return Actor(
+            lambda pause: protocol.commit(ModelDriverKafka(self.kafka, pause), batch_id, results)
+        )
+
+    @property
+    def open(self) -> list[str]:
+        return self.kafka.transactions(TransactionState.ONGOING)
+
+
+def step_until(actor: Actor[None], is_so: Callable[[], object]) -> None:
+    while not is_so():
+        assert not actor.is_over
+        actor.step()
+
+
+def test_a_batch_is_seen_when_the_driver_says_so() -> None:
+    story = Story()
+    results = [story.task(0, "a", "b"), story.task(0, "c", partition=1)]
+    assert story.kafka.visible == []
+    story.commit(0, *results)
+    assert sorted(story.kafka.visible) == ["a", "b", "c"]
+
+
+def test_a_batch_that_is_recorded_is_not_written_again() -> None:
+    story = Story()
+    story.commit(0, story.task(0, "a"))
+    again = story.task(0, "a", run="next")
+    assert again.part is None
+    story.commit(0, again)
+    assert story.kafka.visible == ["a"]
+
+
+def test_who_had_not_seen_the_record_writes_in_vain() -> None:
+    story = Story()
+    story.commit(0, story.task(0, "a"))
+    again = story.task(0, "a", run="next", face=BlindTaskKafka)
+    assert again.part is not None
+    story.commit(0, again)
+    assert (story.kafka.visible, story.open) == (["a"], [])
+
+
+def test_a_driver_that_repeats_a_batch_leaves_the_next_batch_alone() -> None:
+    story = Story()
+    story.commit(0, story.task(0, "a"))
+    again = story.task(0, "a", run="old", face=BlindTaskKafka)
+    following = story.task(1, "b")
+    story.commit(0, again)
+    story.commit(1, following)
+    assert (story.kafka.visible, story.open) == (["a", "b"], [])
+
+
+def test_a_late_driver_leaves_the_next_batch_alone() -> None:
+    story = Story()
+    late = story.driver(0, story.task(0, "a"))
+    step_until(late, lambda: story.kafka.commits)
+    story.commit(0, story.task(0, "a", run="next"))
+    following = story.task(1, "b", run="next")
+    late.finish()
+    assert late.error is None
+    story.commit(1, following)
+    assert story.kafka.visible == ["a", "b"]
+
+
+def test_a_late_driver_records_nothing() -> None:
+    story = Story()
+    late = story.driver(0, story.task(0, "late"))
+    step_until(late, lambda: f"{QUERY}-driver" in story.open)
+    story.commit(0, story.task(0, "next", run="next"))
+    late.finish()
+    assert late.error is not None
+    assert (story.kafka.visible, story.open) == (["next"], [])
+
+
+def test_what_failed_attempts_leave_open_is_aborted() -> None:
+    story = Story()
+    story.task(0, "a", attempt=0)
+    story.commit(0, story.task(0, "a", attempt=1))
+    assert (story.kafka.visible, story.open) == (["a"], [])
+
+
+def test_what_failed_attempts_leave_open_is_aborted_by_who_repeats_the_batch() -> None:
+    story = Story()
+    story.task(0, "a", attempt=0)
+    driver = story.driver(0, story.task(0, "a", attempt=1))
+    step_until(driver, lambda: story.kafka.visible)
+    driver.kill()
+    assert len(story.open) == 1
+    story.commit(0, story.task(0, "a", run="next"))
+    assert (story.kafka.visible, story.open) == (["a"], [])
+
+
+def test_a_second_first_attempt_does_not_end_what_the_first_has_prepared() -> None:
+    story = Story()
+    story.commit(0, story.task(0, "a"))
+    first = story.task(1, "b")
+    twin = story.task(1, "b")
+    assert None not in (first.part, twin.part)
+    story.commit(1, first)
+    assert (story.kafka.visible, story.open) == (["a", "b"], [])
+
+
+def test_a_recorded_part_whose_id_was_taken_over_is_committed_all_the_same() -> None:
+    story = Story()
+    story.commit(0, story.task(0, "a"))
+    driver = story.driver(1, story.task(1, "b"))
+    before = dict(story.kafka.commits)
+    step_until(driver, lambda: story.kafka.commits != before)
+    story.task(1, "b", face=BlindSlots)
+    driver.finish()
+    assert driver.error is None
+    story.commit(2, story.task(2, "c"))
+    assert (story.kafka.visible, story.open) == (["a", "b", "c"], [])
+
+
+class BlindSlots(ModelTaskKafka):
+    """A task that knows the record of the batch before, and not the one of its own batch."""
+
+    def newest(self, query_id: str) -> CommitRecord | None:
+        found = super().newest(query_id)
+        assert found is not None
+        return found._replace(batch_id=found.batch_id - 1)
+
+
+def test_transactional_ids_are_used_again() -> None:
+    story = Story()
+    for batch_id in range(5):
+        results = [story.task(batch_id, f"{batch_id}-{p}", partition=p) for p in range(3)]
+        story.commit(batch_id, *results)
+    assert len(story.kafka.coordinator.shard.entries()) == 3 + 1
+
+
+def test_a_slot_outlives_a_batch_without_rows() -> None:
+    story = Story()
+    for batch_id, rows in enumerate((["a"], [], ["b"])):
+        results = [story.task(batch_id, *rows), story.task(batch_id, "x", partition=1)]
+        story.commit(batch_id, *results)
+    assert len(story.kafka.coordinator.shard.entries()) == 2 + 1
+
+
+def test_a_batch_without_rows_leaves_no_trace() -> None:
+    story = Story()
+    story.commit(0, story.task(0))
+    story.commit(1)
+    assert (story.kafka.commits, story.kafka.coordinator.log) == ({}, [])
+
+
+def test_a_checkpoint_that_was_set_back_is_refused() -> None:
+    story = Story()
+    for batch_id in range(2):
+        story.commit(batch_id, story.task(batch_id, "a"))
+    with pytest.raises(OldCheckpointError, match="batch 1 of query"):
+        story.task(0, "a", run="next")
+    blind = story.task(0, "a", run="next", face=BlindTaskKafka)
+    with pytest.raises(OldCheckpointError, match="checkpointLocation"):
+        story.commit(0, blind)
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_failed_batch_is_aborted_unless_it_is_recorded(is_recorded: bool) -> None:
+    story = Story()
+    result = story.task(0, "a")
+    driver = story.driver(0, result)
+    if is_recorded:
+        step_until(driver, lambda: story.kafka.commits)
+    driver.kill()
+    protocol.abort(ModelDriverKafka(story.kafka, go_on), 0, [result])
+    assert bool(story.open) is is_recorded
+    story.commit(0, story.task(0, "a", run="next"))
+    assert (story.kafka.visible, story.open) == (["a"], [])
+
+
+def test_a_recorded_transaction_that_timed_out_is_told_of() -> None:
+    story = Story(allows_two_phases=False)
+    results = [story.task(0, "a"), story.task(0, "b", partition=1)]
+    driver = story.driver(0, *results)
+    step_until(driver, lambda: story.kafka.commits)
+    driver.kill()
+    story.kafka.pass_time(2 * TIMEOUT_MS / 1000)
+    again = story.task(0, "a", run="next")
+    for _ in range(2):
+        with pytest.raises(LostTransactionError, match="2 of its transactions"):
+            story.commit(0, again)
+    story.commit(0, again, fail_on_data_loss=False)
+    story.commit(1, story.task(1, "c", run="next"))
+    assert story.kafka.visible == ["c"]
+
+
+def test_what_is_prepared_with_two_phases_does_not_time_out() -> None:
+    story = Story()
+    driver = story.driver(0, story.task(0, "a"))
+    step_until(driver, lambda: story.kafka.commits)
+    driver.kill()
+    story.kafka.pass_time(30 * 86_400)
+    story.commit(0, story.task(0, "a", run="next"))
+    assert story.kafka.visible == ["a"]

@@ -1,0 +1,48 @@
+"""Flushes: many segments take several rounds, and what comes during one counts for the next."""
+
+from minikafka.storage.flushing import SEGMENTS_PER_FLUSH_MAX
+from tests.storage.batches import NOW_MS, LogUnderTest
+
+
+def test_a_flush_opens_few_files_however_many_segments_there_are() -> None:
+    under_test = LogUnderTest(segment_bytes=200)
+    for number in range(3 * SEGMENTS_PER_FLUSH_MAX):
+        under_test.append(f"{number:100}")
+    log = under_test.log
+    assert len(log.segments) == 3 * SEGMENTS_PER_FLUSH_MAX
+    rounds = 0
+    while (work := log.prepare_flush()) is not None:
+        assert len(work.files) <= 2 * SEGMENTS_PER_FLUSH_MAX
+        work.run()
+        log.complete_flush(work)
+        rounds += 1
+        assert log.recovery_point == min(rounds * SEGMENTS_PER_FLUSH_MAX, log.log_end_offset)
+    assert rounds == 3
+    assert log.recovery_point == log.log_end_offset
+
+
+def test_a_clean_close_syncs_every_segment() -> None:
+    under_test = LogUnderTest(segment_bytes=200)
+    for number in range(3 * SEGMENTS_PER_FLUSH_MAX):
+        under_test.append(f"{number:100}")
+    under_test.log.close()
+    under_test.disk.crash(power_loss=True)
+    assert under_test.open().log_end_offset == 3 * SEGMENTS_PER_FLUSH_MAX
+
+
+def test_an_append_during_a_flush_is_flushed_after_flush_ms() -> None:
+    under_test = LogUnderTest(flush_ms=1000)
+    log = under_test.log
+    under_test.append("before", now_ms=NOW_MS)
+    assert not log.flush_is_due(NOW_MS + 999)
+    assert log.flush_is_due(NOW_MS + 1000)
+    work = log.prepare_flush()
+    assert work is not None
+    under_test.append("meanwhile", now_ms=NOW_MS + 1500)
+    work.run()
+    log.complete_flush(work)
+    assert log.recovery_point == 1
+    assert not log.flush_is_due(NOW_MS + 2499)
+    assert log.flush_is_due(NOW_MS + 2500)
+    log.flush()
+    assert not log.flush_is_due(NOW_MS + 9999)

@@ -1,0 +1,71 @@
+"""A segment without index entries: rebuilt once if it lost them, left alone if it needs none."""
+
+import logging
+
+import pytest
+
+from minikafka.storage.scan import DamagedSegment
+from tests.storage.batches import NOW_MS, LogUnderTest, read_records
+
+LARGE = "x" * 200_000
+
+
+@pytest.fixture(autouse=True)
+def warnings(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+
+
+def rebuilds(caplog: pytest.LogCaptureFixture) -> int:
+    return sum("rebuilding the index" in message for message in caplog.messages)
+
+
+def test_one_large_batch_needs_no_entry(caplog: pytest.LogCaptureFixture) -> None:
+    under_test = LogUnderTest()
+    under_test.append(LARGE)
+    for _ in range(3):
+        assert [record.value for record in read_records(under_test.log, 0)] == [LARGE.encode()]
+        assert under_test.log.offset_for_timestamp(NOW_MS) is not None
+    assert len(read_records(under_test.restart())) == 1
+    assert rebuilds(caplog) == 0
+
+
+def test_an_index_that_was_removed_is_made_anew_once(caplog: pytest.LogCaptureFixture) -> None:
+    under_test = LogUnderTest()
+    for value in (LARGE, "second", LARGE, "fourth"):
+        under_test.append(value)
+    under_test.log.close()
+    under_test.disk.remove(under_test.path("00000000000000000000.index"))
+    log = under_test.open(recovery_point=4)
+    for _ in range(3):
+        assert len(read_records(log)) == 4
+        assert read_records(log, 3)[0].value == b"fourth"
+    assert rebuilds(caplog) == 1
+    assert "it is missing" in caplog.text
+
+
+def test_batches_closer_than_the_interval_are_looked_through_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    under_test = LogUnderTest(index_interval_bytes=1 << 30)
+    for _ in range(100):
+        under_test.append("y" * 1000)
+    assert len(read_records(under_test.log, 50)) == 50
+    assert rebuilds(caplog) == 0
+    log = under_test.restart()
+    for offset in (99, 1, 50):
+        assert read_records(log, offset)[0].offset == offset
+    assert rebuilds(caplog) == 1
+
+
+def test_an_index_that_cannot_be_made_anew_stays_for_recovery() -> None:
+    """A zeroed page: behind it only the index knows where batches begin."""
+    under_test = LogUnderTest(index_interval_bytes=300)
+    for number in range(60):
+        under_test.append(f"{number:150}")
+    log = under_test.restart()
+    path = under_test.path("00000000000000000000.log")
+    under_test.disk.open(path).pwritev([bytes(2000)], 3000)
+    with pytest.raises(DamagedSegment):
+        read_records(log)
+    recovered = {record.offset for record in read_records(under_test.kill())}
+    assert recovered >= {*range(10), *range(30, 60)}
