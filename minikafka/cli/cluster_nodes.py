@@ -22,11 +22,13 @@ from .cluster_files import (
 from .cluster_names import node_ids_of
 from .cluster_process import describe_end, tail_of
 from .cluster_supervisor import READY_SECONDS_MAX, START, TAIL_LINES
+from .cluster_view import is_still_running
 from .failure import CommandFailed
 from .output import note, print_json
 
 _LOOK_AGAIN_S: Final = 0.02
 _END_SECONDS_MAX: Final = 30.0
+_PAUSE_SECONDS_MAX: Final = 5.0
 _ENDING: Final = {"KILL", "TERM", "INT", "QUIT", "ABRT"}
 
 
@@ -114,7 +116,10 @@ def pause(nodes: tuple[str, ...], data_dir: Path, as_json: bool) -> None:
     """
     files = ClusterFiles(data_dir)
     node_ids = node_ids_of(files, nodes, is_running=True)
-    _tell(as_json, [_send(files, node_id, signal.SIGSTOP) for node_id in node_ids], "paused")
+    paused = [_send(files, node_id, signal.SIGSTOP) for node_id in node_ids]
+    for node in paused:
+        _wait_until_paused(node)
+    _tell(as_json, paused, "paused")
 
 
 @click.command("resume")
@@ -201,6 +206,23 @@ def _wait_for_end(files: ClusterFiles, before: Node) -> Node:
             f"{before.node_id}`"
         )
     return ended
+
+
+def _wait_until_paused(node: Node) -> None:
+    """Return when nothing of a signalled process runs any more.
+
+    The system delivers the signal when it next looks at the process, which on a busy machine is a
+    while later: whoever asks now who is paused would hear that nobody is.
+    """
+    assert node.pid is not None
+    deadline = time.monotonic() + _PAUSE_SECONDS_MAX
+    while is_still_running(node.pid):
+        if time.monotonic() > deadline:
+            raise CommandFailed(
+                f"node {node.node_id} (process {node.pid}) got SIGSTOP and still runs after "
+                f"{_PAUSE_SECONDS_MAX:.0f} s; is its disk stuck, or does something wake it up?"
+            )
+        time.sleep(_LOOK_AGAIN_S)
 
 
 def _wait_until_started(files: ClusterFiles, before: Node) -> Node:

@@ -12,8 +12,9 @@ from .cluster_process import describe_end
 from .output import Cell, count_of
 
 _TROUBLED_SHOWN_MAX: Final = 20
-_STAT_STATE: Final = 0
 _STOPPED: Final = "T"
+# Nobody can tell; stopped; has ended, and the supervisor has not heard of it.
+_AT_REST: Final = frozenset({None, _STOPPED, "Z", "X"})
 
 
 class Table(NamedTuple):
@@ -45,13 +46,22 @@ def process_of(node: Node) -> str:
 
 def is_paused(pid: int) -> bool:
     """Whether a process was stopped by SIGSTOP; False where the system does not tell (no /proc)."""
+    return _state_of(pid) == _STOPPED
+
+
+def is_still_running(pid: int) -> bool:
+    """Whether a process that got SIGSTOP has not stopped yet; False where nobody can tell."""
+    return _state_of(pid) not in _AT_REST
+
+
+def _state_of(pid: int) -> str | None:
+    """The system's letter for what a process does; None without the process, or without /proc."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
+        return None
     # The second field is the command in parentheses and may contain anything.
-    fields = text.rpartition(")")[2].split()
-    return bool(fields) and fields[_STAT_STATE] == _STOPPED
+    return next(iter(text.rpartition(")")[2].split()), None)
 
 
 def status_document(cluster: Cluster | None, picture: Picture | None) -> dict[str, Any]:

@@ -133,10 +133,12 @@ class ClusterUnderTest:
         return node
 
     async def start(self, *node_ids: int) -> None:
-        """Start nodes together; returns when all are in service."""
+        """Start nodes together; returns when all are in service, and every running node knows it."""
         async with trio.open_nursery() as starting:
             for node_id in node_ids:
                 starting.start_soon(self._nursery.start, self.node(node_id).run, self.settings)
+        started = {one for one in node_ids if self.nodes[one].broker.topology.is_broker}
+        await self.until(lambda: all(started.issubset(one.live()) for one in self.running))
 
     def begin(self, node_id: int) -> None:
         """Start a node without waiting for anything."""

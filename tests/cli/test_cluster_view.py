@@ -16,7 +16,13 @@ from minikafka.cli.cluster_picture import (
     TroubledPartition,
     Voter,
 )
-from minikafka.cli.cluster_view import is_paused, process_of, status_document, view_of
+from minikafka.cli.cluster_view import (
+    is_paused,
+    is_still_running,
+    process_of,
+    status_document,
+    view_of,
+)
 
 QUORUM = Quorum(2, 5, 100, (Voter(1, 90, -1, -1), Voter(2, 101, -1, -1)), (Voter(3, -1, -1, -1),))
 PICTURE = Picture(
@@ -124,9 +130,14 @@ def test_a_stopped_process_is_seen_to_be_paused() -> None:
         try:
             process.stdout.read(3)
             assert not is_paused(process.pid)
+            assert is_still_running(process.pid)
             process.send_signal(signal.SIGSTOP)
             os.waitpid(process.pid, os.WUNTRACED)
             assert process_of(Node(1, "h:1", pid=process.pid)) == "paused"
+            assert not is_still_running(process.pid)
         finally:
             process.kill()
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            assert not is_still_running(process.pid)
     assert not is_paused(process.pid)
+    assert not is_still_running(process.pid)
