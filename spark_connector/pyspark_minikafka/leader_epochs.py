@@ -13,7 +13,7 @@ from minikafka.protocol.messages.offset_for_leader_epoch import (
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import KafkaError
 from minikafka_client.plans.ask import Call, Plan
-from minikafka_client.plans.rounds import at_leaders, by_topic, in_rounds, outcome_of
+from minikafka_client.plans.rounds import ask_leaders, by_topic, outcome_of
 from minikafka_client.types import TopicPartition
 
 CONSUMER_REPLICA_ID = -1
@@ -65,16 +65,5 @@ def epoch_ends(
             for each in topic.partitions
         }
 
-    first = iter((True,))
-    found = yield from in_rounds(
-        epochs,
-        lambda wanted: at_leaders(
-            cluster,
-            wanted,
-            make_call,
-            OffsetForLeaderEpochResponse,
-            read,
-            is_first_attempt=next(first, False),
-        ),
-    )
+    found = yield from ask_leaders(cluster, epochs, make_call, OffsetForLeaderEpochResponse, read)
     return found

@@ -133,7 +133,7 @@ class ClusterUnderTest:
         return node
 
     async def start(self, *node_ids: int) -> None:
-        """Start nodes together; returns when all are in service, and every running node knows it."""
+        """Start nodes together; returns when all are in service and every running node knows."""
         async with trio.open_nursery() as starting:
             for node_id in node_ids:
                 starting.start_soon(self._nursery.start, self.node(node_id).run, self.settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from minikafka.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -19,7 +19,7 @@ from minikafka.protocol.messages.list_offsets import (
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import KafkaError
 from minikafka_client.plans.ask import Call, Plan
-from minikafka_client.plans.rounds import at_leaders, by_topic, in_rounds, outcome_of
+from minikafka_client.plans.rounds import ask_leaders, by_topic, outcome_of
 from minikafka_client.types import MAX_TIMESTAMP, IsolationLevel, OffsetAndTimestamp, TopicPartition
 
 CONSUMER_REPLICA_ID = -1
@@ -80,20 +80,8 @@ def list_offsets(
             for partition in topic.partitions
         }
 
-    first = _first_is_true()
-    found = yield from in_rounds(
-        specs,
-        lambda wanted: at_leaders(
-            cluster, wanted, make_call, ListOffsetsResponse, read, is_first_attempt=next(first)
-        ),
-    )
+    found = yield from ask_leaders(cluster, specs, make_call, ListOffsetsResponse, read)
     return found
-
-
-def _first_is_true() -> Iterator[bool]:
-    yield True
-    while True:
-        yield False
 
 
 def delete_records(
@@ -135,11 +123,5 @@ def delete_records(
             for partition in topic.partitions
         }
 
-    first = _first_is_true()
-    deleted = yield from in_rounds(
-        before,
-        lambda wanted: at_leaders(
-            cluster, wanted, make_call, DeleteRecordsResponse, read, is_first_attempt=next(first)
-        ),
-    )
+    deleted = yield from ask_leaders(cluster, before, make_call, DeleteRecordsResponse, read)
     return deleted

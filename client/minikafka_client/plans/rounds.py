@@ -138,7 +138,45 @@ def at_controller(
     return outcome
 
 
-def at_leaders(
+def ask_leaders(
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    make_call: Callable[[int, Sequence[TopicPartition]], Call],
+    response_type: type[_Response],
+    read: Callable[[_Response], Mapping[TopicPartition, _Value | KafkaError]],
+) -> Plan[dict[TopicPartition, _Value]]:
+    """Call the leader of each partition, all at once, and again while it may still succeed.
+
+    What is known of leaders is believed once; a later attempt asks for metadata again.
+
+    Args:
+        cluster: what is known.
+        partitions: those to ask about.
+        make_call: the call to a node about those that it leads.
+        response_type: of the answers.
+        read: what an answer says of each partition.
+
+    Raises:
+        KafkaError: the only partition failed.
+        SomeFailedError: some of several partitions failed.
+    """
+    is_first_attempt = True
+
+    def attempt(
+        wanted: Sequence[TopicPartition],
+    ) -> Plan[Mapping[TopicPartition, _Value | KafkaError]]:
+        nonlocal is_first_attempt
+        is_first, is_first_attempt = is_first_attempt, False
+        outcome = yield from _at_leaders(
+            cluster, wanted, make_call, response_type, read, is_first_attempt=is_first
+        )
+        return outcome
+
+    found = yield from in_rounds(partitions, attempt)
+    return found
+
+
+def _at_leaders(
     cluster: Cluster,
     partitions: Sequence[TopicPartition],
     make_call: Callable[[int, Sequence[TopicPartition]], Call],
@@ -147,10 +185,7 @@ def at_leaders(
     *,
     is_first_attempt: bool,
 ) -> Plan[Mapping[TopicPartition, _Value | KafkaError]]:
-    """Attempt: a call to the leader of each partition, all at once.
-
-    What is known of leaders is believed once; a later attempt asks for metadata again.
-    """
+    """Attempt: a call to the leader of each partition, all at once."""
     unknown = {p.topic for p in partitions if cluster.leader(*p) == NO_LEADER}
     stale = unknown if is_first_attempt else {p.topic for p in partitions}
     if stale:

@@ -347,6 +347,7 @@ class BatchBuilder:
 
 
 def encode_headers(headers: HeaderSequence) -> bytes:
+    """Encode the end of a record: how many headers it has, and these."""
     parts = [encode_varint(len(headers))]
     for name, value in headers:
         encoded_name = name.encode()

@@ -26,7 +26,7 @@ from minikafka.protocol.records import (
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import KafkaError, UnreadableResponseError
 from minikafka_client.plans.ask import Call, Plan
-from minikafka_client.plans.rounds import at_leaders, in_rounds, outcome_of
+from minikafka_client.plans.rounds import ask_leaders, outcome_of
 from minikafka_client.types import TopicPartition
 
 _FETCH_SIZE_BYTES: Final = 4 * 1024 * 1024
@@ -110,16 +110,5 @@ def _fetch(cluster: Cluster, where: TopicPartition, offset: int) -> Plan[bytes]:
         payload = bytes(cast("memoryview", outcome.records or b""))  # decoded, it is one
         return {where: outcome_of(payload, outcome.error_code, f"commit log {where.topic!r}")}
 
-    attempts = iter(range(1 << 30))
-    found = yield from in_rounds(
-        [where],
-        lambda asked: at_leaders(
-            cluster,
-            asked,
-            make_call,
-            FetchResponse,
-            read,
-            is_first_attempt=next(attempts) == 0,
-        ),
-    )
+    found = yield from ask_leaders(cluster, [where], make_call, FetchResponse, read)
     return found[where]
