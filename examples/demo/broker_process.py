@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from subprocess import PIPE
 from types import TracebackType
 from typing import Final, Self
 
 import trio
 
-_READY: Final = b"ready: "
+from .server_process import MINIKAFKA, start_until_ready, stop
+
 _READY_PATIENCE_S: Final = 30
 _STOP_PATIENCE_S: Final = 10
 
@@ -42,26 +41,14 @@ class BrokerProcess(AbstractAsyncContextManager["BrokerProcess"]):
         Raises:
             RuntimeError: it did not; the message has the end of its log.
         """
-        command = [sys.executable, "-m", "minikafka.cli.main", "serve"]
         options = ["--data-dir", str(self._data_dir), "--listen", self.address]
         options += [word for each in self._settings.items() for word in ("--set", "=".join(each))]
-        with self._log_path.open("ab") as log:
-            process = await trio.lowlevel.open_process(
-                [*command, *options], stdout=PIPE, stderr=log
-            )
-        self._process = process
-        assert process.stdout is not None
-        line = b""
-        with trio.move_on_after(_READY_PATIENCE_S):
-            while not line.endswith(b"\n"):
-                piece = await process.stdout.receive_some()
-                if not piece:
-                    break
-                line += piece
-        if not line.startswith(_READY):
-            text = self._log_path.read_text(encoding="utf-8", errors="replace")
-            raise RuntimeError(f"the broker did not start; it says:\n{text[-2000:]}")
-        self.address = line.removeprefix(_READY).decode().strip()
+        self._process, self.address = await start_until_ready(
+            [*MINIKAFKA, "serve", *options],
+            self._log_path,
+            patience_s=_READY_PATIENCE_S,
+            stop_patience_s=_STOP_PATIENCE_S,
+        )
 
     async def kill(self) -> None:
         """SIGKILL: no goodbye, no flush."""
@@ -80,8 +67,4 @@ class BrokerProcess(AbstractAsyncContextManager["BrokerProcess"]):
         traceback: TracebackType | None,
     ) -> None:
         assert self._process is not None
-        with trio.move_on_after(_STOP_PATIENCE_S, shield=True):
-            self._process.terminate()
-            await self._process.wait()
-        if self._process.returncode is None:
-            self._process.kill()
+        await stop(self._process, _STOP_PATIENCE_S)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from subprocess import PIPE
 from types import TracebackType
 from typing import Final, Self
 
 import trio
 
-_READY: Final = b"ready: "
+from .server_process import MINIKAFKA, start_until_ready, stop
+
 _READY_PATIENCE_S: Final = 60
 _STOP_PATIENCE_S: Final = 20
-_COMMAND: Final = (sys.executable, "-m", "minikafka.cli.main", "cluster")
+_COMMAND: Final = (*MINIKAFKA, "cluster")
 
 
 class ClusterProcess(AbstractAsyncContextManager["ClusterProcess"]):
@@ -37,24 +36,12 @@ class ClusterProcess(AbstractAsyncContextManager["ClusterProcess"]):
         # As in Kafka, a new group would wait three seconds for more members.
         settings = ("--set", "group.initial.rebalance.delay.ms=0")
         words = ("up", "--brokers", "3", "--port", "0", "--data-dir", str(self._data_dir))
-        with self._log_path.open("ab") as log:
-            process = await trio.lowlevel.open_process(
-                [*_COMMAND, *words, *settings], stdout=PIPE, stderr=log
-            )
-        self._process = process
-        assert process.stdout is not None
-        line = b""
-        with trio.move_on_after(_READY_PATIENCE_S):
-            while not line.endswith(b"\n"):
-                piece = await process.stdout.receive_some()
-                if not piece:
-                    break
-                line += piece
-        if not line.startswith(_READY):
-            await self._stop()
-            text = self._log_path.read_text(encoding="utf-8", errors="replace")
-            raise RuntimeError(f"the cluster did not start; it says:\n{text[-2000:]}")
-        self.addresses = line.removeprefix(_READY).decode().strip()
+        self._process, self.addresses = await start_until_ready(
+            [*_COMMAND, *words, *settings],
+            self._log_path,
+            patience_s=_READY_PATIENCE_S,
+            stop_patience_s=_STOP_PATIENCE_S,
+        )
         return self
 
     async def kill_leader(self, topic: str, partition: int) -> None:
@@ -70,18 +57,11 @@ class ClusterProcess(AbstractAsyncContextManager["ClusterProcess"]):
             [*_COMMAND, *words, "--data-dir", str(self._data_dir)], capture_stdout=True
         )
 
-    async def _stop(self) -> None:
-        assert self._process is not None
-        with trio.move_on_after(_STOP_PATIENCE_S, shield=True):
-            self._process.terminate()
-            await self._process.wait()
-        if self._process.returncode is None:
-            self._process.kill()
-
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._stop()
+        assert self._process is not None
+        await stop(self._process, _STOP_PATIENCE_S)

@@ -5,6 +5,7 @@ Such a broker follows nobody, and nobody follows it; it starts sooner without th
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import trio
@@ -34,16 +35,13 @@ class NoFetchers:
 class NoFollowers:
     """In place of `ReplicaServer`."""
 
-    is_flush_near = False
+    telling_followers: AbstractContextManager[None] = nullcontext()
 
     def set_rate(self, rate_bytes: float) -> None:
         """Nothing is sent."""
 
     def metadata_changed(self) -> None:
         """Nobody waits for it."""
-
-    def flush(self) -> None:
-        """Nobody waits for records."""
 
     async def run(self) -> None:
         """There is nothing to do."""

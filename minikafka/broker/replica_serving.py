@@ -3,14 +3,14 @@
 See `replica_sessions` for what travels. No task waits for a follower. A request is a plain call
 that answers at once or leaves its session open; an append marks the sessions that have news, and
 one task answers them in the same turn of the event loop, so that everything that was appended in it
-goes out together. A Produce with acks=all does not wait for that task: it announces that it will
-call `flush` itself (`is_flush_near`).
+goes out together. Where somebody waits for the high watermark, as a Produce with acks=all does, the
+answers do not wait for that task: they go out when the `telling_followers` block ends.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -32,11 +32,34 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+class _TellingFollowers:
+    """A block of appends; when the outermost one ends, followers are answered in the same call."""
+
+    __slots__ = ("_depth", "_flush")
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        self._depth = 0
+        self._flush = flush
+
+    def __bool__(self) -> bool:
+        """Whether such a block is being executed."""
+        return self._depth > 0
+
+    def __enter__(self) -> None:
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._flush()
+
+
 class ReplicaServer:
     """Answers the fetches of all followers.
 
     Attributes:
-        is_flush_near: whoever appends just now calls `flush` before anybody else runs.
+        telling_followers: `with` it, followers hear what is appended as soon as the block ends;
+            nothing may be awaited in it.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -46,7 +69,7 @@ class ReplicaServer:
         self._sleeper: trio.lowlevel.Task | None = None
         self._timer_at = float("inf")
         self._timer_scope: trio.CancelScope | None = None
-        self.is_flush_near = False
+        self.telling_followers = _TellingFollowers(self.flush)
         self._positions = Positions(broker)
         rate_bytes = broker.config.leader_replication_throttled_rate
         self._news = News(self._positions, rate_bytes, self._set_timer)
@@ -165,13 +188,12 @@ class ReplicaServer:
     def _on_ready(self, session: Session) -> None:
         """A session has news and an open request."""
         self._ready[session] = None
-        if self._sleeper is not None and not self.is_flush_near:
+        if self._sleeper is not None and not self.telling_followers:
             trio.lowlevel.reschedule(self._sleeper)
             self._sleeper = None
 
     def flush(self) -> None:
         """Answer all sessions that have news."""
-        self.is_flush_near = False
         ready, self._ready = self._ready, {}
         for session in ready:
             if session.respond is not None:

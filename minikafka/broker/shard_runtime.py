@@ -185,7 +185,7 @@ class ShardRuntime(Generic[ShardT]):
         self.shards: dict[int, ShardT] = {}
         self._broker = broker
         self._kind = kind
-        self._replaying: dict[int, ShardT] = {}
+        self._replaying: set[int] = set()
         self._nursery: trio.Nursery | None = None
         self._timer_scope: trio.CancelScope | None = None
 
@@ -275,14 +275,14 @@ class ShardRuntime(Generic[ShardT]):
             return  # its disk failed and is back; the same leader all the time
         shard = self._kind.new()
         self.shards[number] = shard
-        self._replaying[number] = shard
+        self._replaying.add(number)
         if self._nursery is not None:
             self._begin_to_load(partition, shard)
 
     def resign(self, number: int) -> None:
         """Another broker leads, or nobody: NOT_COORDINATOR for all who wait."""
         shard = self.shards.pop(number, None)
-        self._replaying.pop(number, None)
+        self._replaying.discard(number)
         if shard is not None:
             self.carry_out(number, shard.resigned())
 
@@ -293,7 +293,7 @@ class ShardRuntime(Generic[ShardT]):
             self.nursery.start_soon(self._load, partition, shard)
 
     def _loaded(self, partition: Partition, shard: ShardT) -> None:
-        self._replaying.pop(partition.index, None)
+        self._replaying.discard(partition.index)
         effects = self._kind.loaded(shard, partition.leader_epoch, self.now())
         self.carry_out(partition.index, effects)
 
@@ -319,7 +319,7 @@ class ShardRuntime(Generic[ShardT]):
             return
         if self.shards.get(number) is not shard:
             return
-        del self._replaying[number]
+        self._replaying.discard(number)
         end_offset = log.log_end_offset
         while log.high_watermark < end_offset and self.shards.get(number) is shard:
             committed = CommitEvent()
@@ -356,26 +356,17 @@ class ShardRuntime(Generic[ShardT]):
 
     def carry_out(self, number: int, effects: list[Any]) -> None:
         """Do what a shard wants, in order; followers hear of it in the same call."""
-        server = self._broker.replicas.server
-        is_outermost = not server.is_flush_near
-        server.is_flush_near = True
-        try:
-            self._carry_out(number, effects)
-        finally:
-            if is_outermost:
-                server.flush()
-
-    def _carry_out(self, number: int, effects: list[Any]) -> None:
-        for effect in effects:
-            match effect:
-                case Append():
-                    self._append(number, effect)
-                case Reply(token, response):
-                    assert isinstance(token, PendingReply)
-                    token.put(response)
-                case _:
-                    self._kind.carry_out(number, effect)
-        self._wake_timer(number)
+        with self._broker.replicas.server.telling_followers:
+            for effect in effects:
+                match effect:
+                    case Append():
+                        self._append(number, effect)
+                    case Reply(token, response):
+                        assert isinstance(token, PendingReply)
+                        token.put(response)
+                    case _:
+                        self._kind.carry_out(number, effect)
+            self._wake_timer(number)
 
     def _append(self, number: int, effect: Append) -> None:
         shard = self.shards[number]

@@ -99,18 +99,12 @@ class MarkerWrite:
         self._codes = [ErrorCode.NONE] * len(places)
         self._left = len(places)
         self._on_written = on_written
-        server = broker.replicas.server
-        is_outermost = not server.is_flush_near
-        server.is_flush_near = True
-        try:
+        with broker.replicas.server.telling_followers:
             for number, place in enumerate(places):
                 try:
                     self._append(number, place)
                 except (PartitionError, LogError) as error:
                     self.settled(number, ErrorCode(error.error_code))
-        finally:
-            if is_outermost:
-                server.flush()
         if not places:
             on_written([])
 

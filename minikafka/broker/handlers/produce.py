@@ -16,7 +16,8 @@ to confirm that the partition is in it; from version 12 on it is added by that (
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -50,6 +51,8 @@ _NODE_ENDPOINTS_FIRST = 10
 _TOPIC_IDS_FIRST = 13
 _ACKS_ALL = -1
 _ACKS = (0, 1, _ACKS_ALL)
+_AT_LEISURE: Final = nullcontext()
+"""Nobody waits for followers."""
 _Unsynced = tuple[Partition, AppendResult, PartitionProduceResponse]
 _HAND_OVER_SECONDS_MAX = 2.0
 """How long a request waits for a hand-over before it is told that the leader may be elsewhere."""
@@ -68,8 +71,7 @@ async def handle(
     if request.transactional_id is not None:
         unconfirmed = await confirm_transaction(broker, version, request)
     work = _Appending(broker, request, version, now_ms, unconfirmed)
-    replicas.server.is_flush_near = acks == _ACKS_ALL
-    try:
+    with replicas.server.telling_followers if acks == _ACKS_ALL else _AT_LEISURE:
         topics = [
             TopicProduceResponse(
                 topic_id=topic.topic_id,
@@ -78,9 +80,6 @@ async def handle(
             )
             for topic in request.topic_data
         ]
-    finally:
-        if acks == _ACKS_ALL:
-            replicas.server.flush()
     uncommitted = work.uncommitted
     if work.unsynced is not None:
         await _make_durable(broker, work.unsynced, uncommitted)

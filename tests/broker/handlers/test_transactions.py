@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 
+from minikafka.broker.partition import Partition
+from minikafka.broker.transactions import Confirmation
 from minikafka.coordinator.transaction import TransactionConfig
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.produce import ProduceResponse
@@ -203,6 +207,40 @@ async def test_offsets_of_a_transaction_in_every_version(tmp_path: Path, version
         # What is late does not count any more.
         late = await commit_offset(client, producer, 8, version=version)
         assert late is not OK
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+async def test_offsets_are_asked_again_when_a_marker_overtakes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client, other = under_test.connect(), under_test.connect()
+        await client.create_topic("t")
+        producer = await begun(client)
+        await find(client, GROUP, 0)
+        if version < 5:
+            assert await add_offsets(client, producer, version=min(version, 4)) is OK
+        transactions = under_test.broker.transactions
+        confirm = transactions.confirm
+
+        async def confirm_too_late(
+            confirmation: Confirmation, partitions: list[Partition]
+        ) -> ErrorCode:
+            code = await confirm(confirmation, partitions)
+            log = partitions[0].log
+            end_before = log.log_end_offset
+            assert (await end(other, producer, commits=False)).error_code == OK
+            while log.log_end_offset == end_before:  # the marker comes after the answer
+                await trio.testing.wait_all_tasks_blocked()
+            return code
+
+        monkeypatch.setattr(transactions, "confirm", confirm_too_late)
+        late = await commit_offset(client, producer, 7, version=version)
+        assert late is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        monkeypatch.setattr(transactions, "confirm", confirm)
+        # Now the coordinator says what it is; from version 5 on it is a new transaction.
+        expected = {3: ErrorCode.INVALID_TXN_STATE, 4: ErrorCode.TRANSACTION_ABORTABLE, 5: OK}
+        assert await commit_offset(client, producer, 7, version=version) is expected[version]
 
 
 @pytest.mark.parametrize("version", range(6))
