@@ -45,7 +45,9 @@ from minikafka_client.types import (
 TWO_PHASE_COMMIT_VERSION: Final = 6
 """The version of InitProducerId from which transactions can be kept prepared."""
 
-_NO_TIMEOUT_MS: Final = 2**31 - 1
+NO_TIMEOUT_MS: Final = 2**31 - 1
+"""The timeout that brokers note for a transaction that somebody else decides about (KIP-939)."""
+
 _FORGOTTEN: Final = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 _NOT_OPEN: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
 
@@ -74,9 +76,7 @@ def init_two_phase(
         )
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
-        transaction_timeout_ms=_NO_TIMEOUT_MS
-        if enable_two_phase_commit
-        else transaction_timeout_ms,
+        transaction_timeout_ms=NO_TIMEOUT_MS if enable_two_phase_commit else transaction_timeout_ms,
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
         enable2_pc=enable_two_phase_commit,
@@ -224,7 +224,7 @@ def complete_transaction(
         cluster,
         coordinator,
         Identity(transactional_id),
-        _NO_TIMEOUT_MS,
+        NO_TIMEOUT_MS,
         enable_two_phase_commit=True,
         keep_prepared=True,
     )

@@ -25,7 +25,11 @@ from minikafka_client.plans.transactions import (
     init_producer,
     read_transaction_version,
 )
-from minikafka_client.plans.two_phase_commit import end_prepared_transaction, recover_transaction
+from minikafka_client.plans.two_phase_commit import (
+    NO_TIMEOUT_MS,
+    end_prepared_transaction,
+    recover_transaction,
+)
 from minikafka_client.types import PreparedTransactionState
 
 from .protocol import Part
@@ -34,7 +38,6 @@ ONGOING: Final = "Ongoing"
 """As brokers call a transaction that is not decided."""
 
 _TIMEOUT_MS: Final = 60_000
-_NO_TIMEOUT_MS: Final = 2**31 - 1
 _OWN_EPOCHS_VERSION: Final = 5
 
 
@@ -61,7 +64,7 @@ def find_open_parts(cluster: Cluster, beginning: str, known: Collection[str]) ->
     for name in names:
         described = (yield from describe_transactions(cluster, [name]))[name]
         if described.state == ONGOING:
-            is_two_phase = described.timeout_ms == _NO_TIMEOUT_MS
+            is_two_phase = described.timeout_ms == NO_TIMEOUT_MS
             found.append(Part(name, described.producer_id, described.producer_epoch, is_two_phase))
     return found
 

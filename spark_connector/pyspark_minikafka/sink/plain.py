@@ -50,44 +50,31 @@ def write_rows(
         writer.send_batch(topic, partition, payload, record_count)
 
 
-def _write(
-    settings: SinkSettings, columns: InputColumns, rows: Iterator[pa.RecordBatch]
-) -> Written:
-    prepare_worker(settings.driver_version)
-    from minikafka_client.sync import Writer
+class _RowsWriter:
+    """What both writers do in a task."""
 
-    with Writer(settings.kafka.bootstrap, **settings.producer_options()) as writer:
-        write_rows(writer, settings, columns, rows)
-        writer.flush()
-        return Written(writer.delivered_records)
+    def __init__(self, settings: SinkSettings, columns: InputColumns) -> None:
+        self._settings = settings
+        self._columns = columns
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of a task."""
+        settings = self._settings
+        prepare_worker(settings.driver_version)
+        from minikafka_client.sync import Writer
+
+        with Writer(settings.kafka.bootstrap, **settings.producer_options()) as writer:
+            write_rows(writer, settings, self._columns, iterator)
+            writer.flush()
+            return Written(writer.delivered_records)
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(_RowsWriter, DataSourceArrowWriter):  # type: ignore[misc] # Spark declares rows, and gives Arrow to Arrow writers
     """``df.write.format("minikafka").mode("append")``."""
 
-    def __init__(self, settings: SinkSettings, columns: InputColumns) -> None:
-        self._settings = settings
-        self._columns = columns
 
-    def write(  # type: ignore[override] # Spark declares rows, and gives Arrow to Arrow writers
-        self, iterator: Iterator[pa.RecordBatch]
-    ) -> Written:
-        """Write the rows of a task."""
-        return _write(self._settings, self._columns, iterator)
-
-
-class AtLeastOnceWriter(DataSourceStreamArrowWriter):
+class AtLeastOnceWriter(_RowsWriter, DataSourceStreamArrowWriter):  # type: ignore[misc] # likewise
     """``df.writeStream.format("minikafka").option("deliveryGuarantee", "at-least-once")``."""
-
-    def __init__(self, settings: SinkSettings, columns: InputColumns) -> None:
-        self._settings = settings
-        self._columns = columns
-
-    def write(  # type: ignore[override] # Spark declares rows, and gives Arrow to Arrow writers
-        self, iterator: Iterator[pa.RecordBatch]
-    ) -> Written:
-        """Write the rows of a task."""
-        return _write(self._settings, self._columns, iterator)
 
     def commit(
         self,

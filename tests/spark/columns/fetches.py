@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
 from hypothesis import strategies as st
 
@@ -15,6 +17,7 @@ from minikafka.protocol.records import (
     parse_batch_header,
 )
 from minikafka_client.core.fetched import FetchedRecords
+from minikafka_client.core.record_columns import decode_columns
 from minikafka_client.types import ConsumerRecord, TopicPartition
 from tests.protocol.records.strategies import RecordInput, record_inputs
 
@@ -125,9 +128,6 @@ def microseconds(timestamp_ms: int) -> int:
 
 def expected(records: list[ConsumerRecord], run: FetchedRecords) -> list[Row]:
     """The rows that records are, as Spark's connector has them, timestamps in microseconds."""
-    is_appended = {
-        record.offset: has_log_append_time for record, has_log_append_time in _types(run)
-    }
     return [
         {
             "key": record.key,
@@ -136,23 +136,18 @@ def expected(records: list[ConsumerRecord], run: FetchedRecords) -> list[Row]:
             "partition": record.partition,
             "offset": record.offset,
             "timestamp": microseconds(record.timestamp_ms),
-            "timestampType": int(is_appended[record.offset]),
+            "timestampType": int(is_appended),
             "headers": [{"key": name, "value": value} for name, value in record.headers] or None,
         }
-        for record in records
+        for record, is_appended in zip(records, _is_appended(run), strict=True)
     ]
 
 
-def _types(run: FetchedRecords) -> list[tuple[ConsumerRecord, bool]]:
-    headers = [parse_batch_header(run.payload, position) for position in run.batch_positions]
-    return [
-        (
-            record,
-            next(
-                header.has_log_append_time
-                for header in headers
-                if header.base_offset <= record.offset <= header.last_offset
-            ),
+def _is_appended(run: FetchedRecords) -> Iterator[bool]:
+    """Of each record, whether its batch has the time at which it was appended."""
+    for position in run.batch_positions:
+        header = parse_batch_header(run.payload, position)
+        found = decode_columns(
+            run.payload, position, run.first_offset, run.end_offset, check_crc=False
         )
-        for record in run.records
-    ]
+        yield from repeat(header.has_log_append_time, len(found))
