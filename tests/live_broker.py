@@ -18,6 +18,8 @@ from typing import Self
 
 START_PATIENCE_S = 30
 STOP_PATIENCE_S = 20
+CALM = {"log.retention.check.interval.ms": "86400000"}
+"""Many a test's records are from years ago, and a broker that is shared by tests runs for long."""
 LOG_SHOWN_CHARACTERS = 3_000
 
 
@@ -47,7 +49,9 @@ class LiveBroker:
         self.data_dir = directory / "data"
         self._log_path = directory / "broker.log"
         self._words = [
-            word for item in (settings or {}).items() for word in ("--set", "=".join(item))
+            word
+            for item in {**CALM, **(settings or {})}.items()
+            for word in ("--set", "=".join(item))
         ]
         self._words += options
         self._launcher = launcher

@@ -22,6 +22,7 @@ from typing import Self
 
 from minikafka.cli.cluster_files import Cluster, ClusterFiles, Node, NodeState
 from tests.interop.waiting import Progress
+from tests.live_broker import CALM
 
 LOG_SHOWN_CHARACTERS = 4_000
 BUG_MARKS = ("after a bug", "Traceback")
@@ -55,7 +56,7 @@ class LiveCluster:
         self.bootstrap = ""
         quick = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}
         self._words = ["--brokers", str(brokers), "--data-dir", str(directory), *options]
-        for name, value in {**quick, **(settings or {})}.items():
+        for name, value in {**CALM, **quick, **(settings or {})}.items():
             self._words += ["--set", f"{name}={value}"]
         if not any(word == "--port" for word in options):
             self._first_port = ["--port", "0"]

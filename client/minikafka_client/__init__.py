@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         GroupDescription,
         GroupListing,
         GroupMetadata,
+        HangingTransaction,
         IsolationLevel,
         LogDirDescription,
         MemberDescription,
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
         PartitionDescription,
         PreparedTransactionState,
         ProducerRecord,
+        ProducerState,
         RecordMetadata,
         RecoveredTransaction,
         TopicDescription,
@@ -142,6 +144,7 @@ __all__ = [
     "GroupListing",
     "GroupMetadata",
     "GroupStatistics",
+    "HangingTransaction",
     "IsolationLevel",
     "KafkaError",
     "Latencies",
@@ -158,6 +161,7 @@ __all__ = [
     "PreparedTransactionState",
     "Producer",
     "ProducerRecord",
+    "ProducerState",
     "ProducerStatistics",
     "Rates",
     "RecordMetadata",
@@ -202,12 +206,12 @@ _HOMES = {
     ),
     "types": (
         "EARLIEST LATEST MAX_TIMESTAMP BrokerDescription ClusterDescription ConfigChange "
-        "ConfigEntry ConfigOperation ConfigResource ConfigResourceType ConfigSource "
-        "ConsumerRecord CreatedTopic GroupDescription GroupListing GroupMetadata IsolationLevel "
-        "LogDirDescription MemberDescription NewTopic OffsetAndMetadata OffsetAndTimestamp "
-        "PartitionDescription PreparedTransactionState ProducerRecord RecordMetadata "
-        "RecoveredTransaction TopicDescription TopicPartition TransactionDescription "
-        "TransactionListing TransactionOutcome"
+        "ConfigEntry ConfigOperation ConfigResource ConfigResourceType ConfigSource ConsumerRecord "
+        "CreatedTopic GroupDescription GroupListing GroupMetadata HangingTransaction "
+        "IsolationLevel LogDirDescription MemberDescription NewTopic OffsetAndMetadata "
+        "OffsetAndTimestamp PartitionDescription PreparedTransactionState ProducerRecord "
+        "ProducerState RecordMetadata RecoveredTransaction TopicDescription TopicPartition "
+        "TransactionDescription TransactionListing TransactionOutcome"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

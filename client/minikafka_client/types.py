@@ -325,6 +325,41 @@ class TransactionDescription(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
+class ProducerState(NamedTuple):
+    """What a partition remembers of an idempotent or transactional producer.
+
+    Attributes:
+        producer_id, producer_epoch: who writes.
+        last_sequence: of the last record; -1 when only a marker is there.
+        last_timestamp_ms: of the last batch; -1 when unknown.
+        coordinator_epoch: of the coordinator that wrote the last marker; -1 before the first.
+        transaction_start_offset: where its open transaction begins; -1 when none is open.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_start_offset: int
+
+
+class HangingTransaction(NamedTuple):
+    """A transaction that is open in a partition, and that no coordinator will ever end.
+
+    Readers of committed records stop in front of it.
+
+    Attributes:
+        partition: where.
+        producer: who left it open.
+        transactional_id: whose producer that is; None when no coordinator knows it.
+    """
+
+    partition: TopicPartition
+    producer: ProducerState
+    transactional_id: str | None
+
+
 class PreparedTransactionState(NamedTuple):
     """Which transaction was prepared (KIP-939): an external coordinator stores it with its data.
 

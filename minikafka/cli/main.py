@@ -16,6 +16,7 @@ _COMMANDS = {
     "produce": ("minikafka.cli.produce", "Send lines from stdin to a topic."),
     "consume": ("minikafka.cli.consume", "Print the records of topics."),
     "group": ("minikafka.cli.group", "Look at consumer groups and move their offsets."),
+    "transaction": ("minikafka.cli.transaction", "Look at transactions, end those that hang."),
     "cluster": ("minikafka.cli.cluster", "Run a cluster on this machine, and break it."),
     "log": ("minikafka.cli.log", "Look into the files of a data directory."),
 }

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from minikafka.cli.lazy_group import LazyGroup
 from minikafka.cli.main import main
 
-COMMANDS = ["serve", "topic", "produce", "consume", "group", "cluster", "log"]
+COMMANDS = ["serve", "topic", "produce", "consume", "group", "transaction", "cluster", "log"]
 
 
 def invoke(*words: str) -> tuple[int, str, str]:
@@ -60,7 +60,11 @@ def _command(path: list[str]) -> click.Command:
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in all_commands() if path[0] in {"topic", "group"} and len(path) == 2]
+    [
+        path
+        for path in all_commands()
+        if path[0] in {"topic", "group", "transaction"} and len(path) == 2
+    ]
     + [["produce"], ["consume"]],
     ids=" ".join,
 )

@@ -175,6 +175,9 @@ SETTINGS: Final = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    # Many a test's records are from years ago, and the first look is half a minute after the start.
+    "log.retention.check.interval.ms": "86400000",
+    "log.initial.task.delay.ms": "86400000",
     # Two processors, shared with everybody.
     "num.network.threads": "1",
     "num.io.threads": "2",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from tests.protocol.instances import Case, every_message
 REQUEST_ITEM_COST_BYTES = 300
 RESPONSE_ITEM_COST_BYTES = 500
 ITEMS = 40
+_ATTEMPTS = 5
 SMALL_VALUES: dict[str, Any] = {
     "boolean": True,
     "int8": 100,
@@ -49,12 +51,8 @@ def test_an_item_costs_no_more_than_the_limit_counts_on(message: type[Message]) 
             costly = _costly(message, case.version, text, nested_items, is_outermost=True)
             items = _count(costly)
             wire = memoryview(costly.encode_to_bytes(case.version))
-            message.decode(case.version, wire)
-            tracemalloc.start()
-            read = message.decode(case.version, wire)
-            taken, _ = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-            assert read == costly
+            assert message.decode(case.version, wire) == costly
+            taken = _least_memory(lambda: message.decode(case.version, wire))  # noqa: B023 - called at once
             assert taken <= limit * items + 2_000
 
 
@@ -78,6 +76,24 @@ def _costly(
 
     fields = [field for field in struct_fields(cls, version) if version not in field.tagged]
     return cls(**{field.name: value(field) for field in fields})
+
+
+def _least_memory(work: Callable[[], object]) -> int:
+    """What some work needs in bytes at its peak, its result included.
+
+    What earlier tests have left running in this process allocates, too; so it is done repeatedly,
+    and the least counts.
+    """
+    peaks: list[int] = []
+    for _ in range(_ATTEMPTS):
+        tracemalloc.start()
+        try:
+            result = work()
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+        del result
+    return min(peaks)
 
 
 def _count(struct: Struct) -> int:
@@ -122,12 +138,12 @@ def test_a_request_of_the_worst_kind_is_refused_before_it_fills_memory() -> None
     wire = AlterClientQuotasRequest(entries=entries, validate_only=False).encode_to_bytes(1)
     assert wire == b"\x02\x01\x01\x00\x00\x00"
     million = b"\xc1\x84\x3d" + b"\x01\x01\x00" * 1_000_000 + b"\x00\x00"
-    tracemalloc.start()
-    with pytest.raises(MalformedMessageError, match="entries brings the message to more"):
-        AlterClientQuotasRequest.decode(1, million)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 10_000
+
+    def decode() -> None:
+        with pytest.raises(MalformedMessageError, match="entries brings the message to more"):
+            AlterClientQuotasRequest.decode(1, million)
+
+    assert _least_memory(decode) < 10_000
 
 
 @pytest.mark.parametrize(

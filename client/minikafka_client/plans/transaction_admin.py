@@ -17,6 +17,7 @@ from minikafka_client.errors import KafkaError, broker_error
 from minikafka_client.plans.ask import Call, Plan, call_all
 from minikafka_client.plans.coordinators import TRANSACTION_KEY_TYPE, at_coordinators
 from minikafka_client.plans.rounds import in_rounds, outcome_of, refresh_metadata
+from minikafka_client.plans.transactions import Coordinator, Identity, init_producer
 from minikafka_client.types import TopicPartition, TransactionDescription, TransactionListing
 
 _DURATION_VERSION = 1
@@ -123,3 +124,24 @@ def _described(
         )
         for each in response.transaction_states
     }
+
+
+def fence_producers(
+    cluster: Cluster, transactional_ids: Iterable[str], *, transaction_timeout_ms: int = 60_000
+) -> Plan[None]:
+    """End what transactional ids have open, and fence whoever produces with them.
+
+    Open transactions are aborted, prepared ones too. What has been decided is carried out first.
+    The producers hear `FencedError` with their next request; new ones may begin at once.
+
+    Args:
+        cluster: where.
+        transactional_ids: one after the other; an id that nobody knows is made known.
+        transaction_timeout_ms: of the ids, until their next producers say something else.
+
+    Raises:
+        KafkaError: a coordinator refused, or could not be asked in time. The ids before are fenced.
+    """
+    for name in transactional_ids:
+        coordinator = Coordinator(name, TRANSACTION_KEY_TYPE)
+        yield from init_producer(cluster, coordinator, Identity(name), transaction_timeout_ms)

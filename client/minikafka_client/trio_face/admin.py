@@ -14,6 +14,7 @@ from minikafka_client.plans import (
     configs,
     group_offsets,
     groups,
+    hanging,
     offsets,
     topics,
     transaction_admin,
@@ -83,6 +84,10 @@ class AdminClient:
     describe_log_dirs: Final = method(brokers.describe_log_dirs)
     list_transactions: Final = method(transaction_admin.list_transactions)
     describe_transactions: Final = method(transaction_admin.describe_transactions)
+    fence_producers: Final = method(transaction_admin.fence_producers)
+    describe_producers: Final = method(hanging.describe_producers)
+    find_hanging_transactions: Final = method(hanging.find_hanging_transactions)
+    abort_hanging_transaction: Final = method(hanging.abort_hanging_transaction)
     recover_transaction: Final = method(two_phase_commit.recover_transaction)
     end_prepared_transaction: Final = method(two_phase_commit.end_prepared_transaction)
     complete_transaction: Final = method(two_phase_commit.complete_transaction)

@@ -1,0 +1,302 @@
+"""``minikafka transaction``: what is open, what hangs, and how to end it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from .cluster_command import Target, cluster_command, connected, require_topics
+from .failure import CommandFailed, unknown_name
+from .output import count_of, iso_time, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from minikafka_client import (
+        AdminClient,
+        HangingTransaction,
+        PreparedTransactionState,
+        TransactionDescription,
+    )
+
+_STATES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "PrepareEpochFence",
+    "Dead",
+)
+_TRANSACTION_SECONDS_MAX: Final = 900
+"""Longer than a transaction may last, unless transaction.max.timeout.ms was raised."""
+
+
+@click.group("transaction")
+def command() -> None:
+    """Look at transactions, and end those that nobody ends."""
+
+
+@command.command("list")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(_STATES, case_sensitive=False),
+    metavar="STATE",
+    help="Only in this state, e.g. Ongoing; may be repeated.",
+)
+@click.option(
+    "--producer-id", "producer_ids", multiple=True, type=int, metavar="ID", help="Only of these."
+)
+@click.option(
+    "--longer-than",
+    "open_s",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Only transactions that are open for longer.",
+)
+@cluster_command
+async def list_(
+    target: Target, states: tuple[str, ...], producer_ids: tuple[int, ...], open_s: float | None
+) -> None:
+    r"""List the transactional ids: producer and state.
+
+    \b
+    Examples:
+      minikafka transaction list
+      minikafka transaction list --state Ongoing --longer-than 60
+    """
+    async with connected(target) as admin:
+        found = await admin.list_transactions(
+            states=states,
+            producer_ids=producer_ids,
+            duration_ms_min=-1 if open_s is None else int(open_s * 1000),
+        )
+    if target.as_json:
+        print_json({"transactions": [one._asdict() for one in found]})
+        return
+    print_table(["transactional id", "producer", "state"], [list(one) for one in found])
+
+
+@command.command("describe")
+@click.argument("transactional_ids", metavar="ID...", nargs=-1, required=True)
+@cluster_command
+async def describe(target: Target, transactional_ids: tuple[str, ...]) -> None:
+    r"""Describe transactions: state, producer, partitions.
+
+    A transactional id has one at most; if none is open, the last one is shown.
+
+    \b
+    Examples:
+      minikafka transaction describe copier-1
+      minikafka transaction describe copier-1 --json | jq '.transactions[0].partitions'
+    """
+    async with connected(target) as admin:
+        found = [await _described(admin, name) for name in transactional_ids]
+    if target.as_json:
+        print_json({"transactions": [_document(one) for one in found]})
+        return
+    for one in found:
+        since = f"  since {iso_time(one.started_at_ms)}" if one.started_at_ms >= 0 else ""
+        title = (
+            f"{one.transactional_id}  {one.state}{since}  producer {one.producer_id} epoch "
+            f"{one.producer_epoch}  timeout {one.timeout_ms / 1000:g} s  "
+            f"coordinator {one.coordinator}"
+        )
+        print_table(["topic", "partition"], [list(each) for each in one.partitions], title)
+
+
+def _document(one: TransactionDescription) -> dict[str, Any]:
+    return {
+        **one._asdict(),
+        "started_at_ms": None if one.started_at_ms < 0 else one.started_at_ms,
+        "partitions": [each._asdict() for each in one.partitions],
+    }
+
+
+async def _described(admin: AdminClient, name: str) -> TransactionDescription:
+    from minikafka.protocol.errors import ErrorCode
+    from minikafka_client import KafkaError
+
+    try:
+        return (await admin.describe_transactions([name]))[name]
+    except KafkaError as error:
+        if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise
+    known = [one.transactional_id for one in await admin.list_transactions()]
+    todo = "list them with `minikafka transaction list`"
+    raise unknown_name("transactional id", name, known, todo)
+
+
+@command.command("find-hanging")
+@click.option(
+    "--topic", "topics", multiple=True, help="Look here only; may be repeated. Else in all topics."
+)
+@click.option(
+    "--silent-for",
+    "silent_s",
+    type=click.FloatRange(min=0),
+    default=_TRANSACTION_SECONDS_MAX,
+    show_default=True,
+    metavar="SECONDS",
+    help="Leave out what was written to within this time; no less than transaction.max.timeout.ms.",
+)
+@cluster_command
+async def find_hanging(target: Target, topics: tuple[str, ...], silent_s: float) -> None:
+    r"""Find transactions that nobody will end.
+
+    They are open in a partition, and their coordinator knows nothing of it. Readers of committed
+    records wait in front of them for ever. Brokers that verify transactions (KIP-890) let none come
+    into being.
+
+    \b
+    Examples:
+      minikafka transaction find-hanging
+      minikafka transaction find-hanging --topic orders --json
+    """
+    async with connected(target) as admin:
+        await require_topics(admin, topics)
+        found = await _hanging(admin, topics or None, silent_s)
+    if target.as_json:
+        print_json({"hanging": [_hanging_document(one) for one in found]})
+        return
+    if not found:
+        click.echo("no transaction hangs")
+        return
+    print_table(
+        ["topic", "partition", "from offset", "producer", "epoch", "last written", "id"],
+        [
+            [
+                *one.partition,
+                one.producer.transaction_start_offset,
+                one.producer.producer_id,
+                one.producer.producer_epoch,
+                iso_time(one.producer.last_timestamp_ms),
+                one.transactional_id,
+            ]
+            for one in found
+        ],
+    )
+    note("end one with `minikafka transaction abort-hanging TOPIC PARTITION OFFSET`")
+
+
+def _hanging_document(one: HangingTransaction) -> dict[str, Any]:
+    return {
+        **one.partition._asdict(),
+        **one.producer._asdict(),
+        "transactional_id": one.transactional_id,
+    }
+
+
+async def _hanging(
+    admin: AdminClient, topics: tuple[str, ...] | None, silent_s: float
+) -> list[HangingTransaction]:
+    silent_since_ms = int((time.time() - silent_s) * 1000)
+    return await admin.find_hanging_transactions(topics, silent_since_ms=silent_since_ms)
+
+
+@command.command("abort-hanging")
+@click.argument("topic")
+@click.argument("partition", type=click.IntRange(min=0))
+@click.argument("offset", type=click.IntRange(min=0))
+@click.option(
+    "--silent-for",
+    "silent_s",
+    type=click.FloatRange(min=0),
+    default=_TRANSACTION_SECONDS_MAX,
+    show_default=True,
+    metavar="SECONDS",
+    help="Refuse what was written to within this time; no less than transaction.max.timeout.ms.",
+)
+@cluster_command
+async def abort_hanging(
+    target: Target, topic: str, partition: int, offset: int, silent_s: float
+) -> None:
+    r"""Abort a hanging transaction in its partition.
+
+    It is the one that begins at the offset. What `find-hanging` does not show is refused: its
+    coordinator would write it to other partitions as committed. `minikafka transaction terminate`
+    ends such a one as a whole.
+
+    \b
+    Examples:
+      minikafka transaction abort-hanging orders 0 4711
+    """
+    where = f"partition {partition} of topic {topic!r}"
+    async with connected(target) as admin:
+        await require_topics(admin, [topic])
+        for one in await _hanging(admin, (topic,), silent_s):
+            begins_at = one.producer.transaction_start_offset
+            if (one.partition.partition, begins_at) == (partition, offset):
+                break
+        else:
+            raise CommandFailed(
+                f"no transaction hangs at offset {offset} of {where}; see `minikafka transaction "
+                f"find-hanging --topic {topic}`, and `minikafka transaction list` for the others"
+            )
+        await admin.abort_hanging_transaction(one.partition, one.producer)
+    if target.as_json:
+        print_json({"aborted": _hanging_document(one)})
+        return
+    click.echo(f"aborted what producer {one.producer.producer_id} left open in {where}")
+
+
+@command.command("terminate")
+@click.argument("transactional_ids", metavar="ID...", nargs=-1, required=True)
+@cluster_command
+async def terminate(target: Target, transactional_ids: tuple[str, ...]) -> None:
+    r"""Abort what is open, and fence its producers.
+
+    A transaction that is prepared (two-phase commit) is aborted, too: whoever coordinates it must
+    not commit its own part any more. What is decided already is carried out.
+
+    \b
+    Examples:
+      minikafka transaction terminate copier-1
+    """
+    async with connected(target) as admin:
+        before = [await _described(admin, name) for name in transactional_ids]
+        await admin.fence_producers(transactional_ids)
+    if target.as_json:
+        print_json({"terminated": [_document(one) for one in before]})
+        return
+    for one in before:
+        was = f"it was {one.state}, in {count_of(len(one.partitions), 'partition')}"
+        click.echo(f"terminated {one.transactional_id}: {was}")
+
+
+@command.command("complete")
+@click.argument("transactional_id", metavar="ID")
+@click.option(
+    "--stored",
+    required=True,
+    metavar="PRODUCER_ID:EPOCH",
+    help="The prepared transaction that the external coordinator has stored; '' for none.",
+)
+@cluster_command
+async def complete(target: Target, transactional_id: str, stored: str) -> None:
+    r"""Decide about a prepared transaction (two-phase commit).
+
+    It is committed if it is the one that is stored, and aborted otherwise, as its producer would do
+    at its next start. The transactional id is taken over.
+
+    \b
+    Examples:
+      minikafka transaction complete bank-1 --stored 1000:7
+      minikafka transaction complete bank-1 --stored ''
+    """
+    from minikafka_client import PreparedTransactionState
+
+    try:
+        state: PreparedTransactionState = PreparedTransactionState.parse(stored)
+    except ValueError as error:
+        raise click.UsageError(f"--stored: {error}") from None
+    async with connected(target) as admin:
+        await _described(admin, transactional_id)
+        outcome = await admin.complete_transaction(transactional_id, state)
+    if target.as_json:
+        print_json({"transactional_id": transactional_id, "outcome": outcome.name.lower()})
+        return
+    click.echo(f"{transactional_id}: {outcome.value}")
