@@ -125,9 +125,7 @@ class GroupService:
             PartitionError: as `shard`; NOT_COORDINATOR, this broker cannot be sure.
         """
         shard = self.shard(group_id)
-        number = self.runtime.partition_of(group_id)
-        is_frozen = self._broker.partition(OFFSETS_TOPIC, number).is_frozen
-        if is_frozen or not self._broker.lifecycle.has_lease:
+        if not self.runtime.is_surely_current(self.runtime.partition_of(group_id)):
             raise PartitionError(ErrorCode.NOT_COORDINATOR)
         return shard
 

@@ -265,6 +265,19 @@ class ShardRuntime(Generic[ShardT]):
         """
         return number in self._replaying
 
+    def is_surely_current(self, number: int) -> bool:
+        """Whether no other broker can run the shard of a partition meanwhile.
+
+        What is committed before it is told is the truth anyway. What is told from memory is not,
+        when this broker was cut off from the others or paused, and another one leads: it knows
+        nothing of what was decided since.
+        """
+        try:
+            partition = self._broker.partition(self.topic.name, number)
+        except PartitionError:
+            return False
+        return self._broker.lifecycle.has_lease and not partition.is_frozen
+
     # --- becoming and ceasing to be the coordinator ----------------------------------------------
 
     def lead(self, partition: Partition) -> None:

@@ -57,6 +57,10 @@ _CONFIRMATIONS_AT_ONCE_MAX = 4_096
 """Of other nodes; each of them has no more than a thousand requests open, but may give some up."""
 
 
+_NOT_SURE = TransactionReply(ErrorCode.NOT_COORDINATOR)
+"""Who hears it looks for the coordinator again."""
+
+
 class ReplyPlace(Protocol):
     """Where a shard's reply is put."""
 
@@ -140,9 +144,10 @@ class TransactionService:
 
     def _carry_out(self, number: int, effect: Any) -> None:
         match effect:
-            case Reply(token, reply):
+            case Reply(token, reply, is_from_memory):
                 place: Any = token  # a `ReplyPlace`
-                place.put(reply)
+                is_true = not is_from_memory or self.runtime.is_surely_current(number)
+                place.put(reply if is_true else _NOT_SURE)
             case SendMarkers():
                 self.markers.send(number, effect)
             case _:

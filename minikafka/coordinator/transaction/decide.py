@@ -228,6 +228,9 @@ def _end(entry: TransactionEntry | None, command: EndTransaction, scene: Scene) 
         # It began and was given up before any partition was added.
         empty = entry._replace(partitions=(), start_ms=scene.wall_ms, transaction_version=2)
         changed = prepare(empty, scene, commits=False, fences=True, may_retry=True)
+    elif has_own_epoch and command.commits and entry.state is TransactionState.COMPLETE_COMMIT:
+        # This epoch's transaction was never begun here; the one that is committed was of the last.
+        return refuse(ErrorCode.INVALID_TXN_STATE)
     else:
         return _end_again(entry, command)
     if changed is None:

@@ -106,10 +106,18 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer the asker of `token`; each `Ask` gets exactly one, maybe later."""
+    """Answer the asker of `token`; each `Ask` gets exactly one, maybe later.
+
+    Attributes:
+        token: of the `Ask`.
+        reply: the answer.
+        is_from_memory: nothing was committed for it. It is only true as long as no other broker
+            coordinates the id, and must not be given by a shell that cannot be sure of that.
+    """
 
     token: object
     reply: TransactionReply
+    is_from_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ class TransactionShard(StoredEntries):
             self._answer_with(last, ask, outcome.reply)  # not before that is committed
         else:
             assert outcome.reply is not None
-            self._effects.append(Reply(ask.token, outcome.reply))
+            self._effects.append(Reply(ask.token, outcome.reply, is_from_memory=True))
 
     def _scene(self) -> Scene:
         return Scene(self._config, self._now.wall_ms, self._take_producer_id)

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from minikafka.broker.lifecycle import Lifecycle
 from minikafka.broker.partition import Partition
 from minikafka.broker.transactions import Confirmation
 from minikafka.coordinator.transaction import TransactionConfig
@@ -316,3 +317,39 @@ def test_the_defaults_are_kafkas() -> None:
     assert config.transaction_max_timeout_ms == 15 * 60_000
     assert config.transactional_id_expiration_ms == 7 * 86_400_000
     assert not config.is_two_phase_commit_enabled
+
+
+@pytest.mark.parametrize("version", [3, 5])
+async def test_a_coordinator_that_may_be_none_any_more_answers_nothing_from_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """Another one may know of a later transaction, which would be taken for committed."""
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        producer = await begun(client)
+        produce_version = 12 if version == 5 else 9
+
+        async def begin() -> None:
+            if version < 5:
+                assert await add(client, producer, ("t", 0)) == {("t", 0): OK}
+            assert await write(client, producer, b"x", version=produce_version) is OK
+
+        await begin()
+        ended = await end(client, producer, version=version)
+        assert ended.error_code == OK
+        assert (await end(client, producer, version=version)).error_code == OK
+        mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert await add(client, LONG_AGO, ("t", 0)) == {("t", 0): mapping}  # nothing is pending
+        monkeypatch.setattr(Lifecycle, "has_lease", property(lambda _: False))
+        not_sure = ErrorCode.NOT_COORDINATOR
+        for commits in (True, False):
+            again = await end(client, producer, commits=commits, version=version)
+            assert (again.error_code, again.producer_id) == (not_sure, -1)
+        assert await add(client, LONG_AGO, ("t", 0)) == {("t", 0): not_sure}
+        # What is committed before it is answered needs no lease: another coordinator prevents it.
+        if version == 5:
+            producer = (ended.producer_id, ended.producer_epoch)
+        await begin()
+        assert await add(client, producer, ("t", 0)) == {("t", 0): not_sure}
+        assert (await end(client, producer, version=version)).error_code == OK

@@ -67,6 +67,22 @@ def test_verification_only_looks() -> None:
     assert len(coordinator.log) == stored
 
 
+def test_a_transaction_that_never_began_here_is_not_committed() -> None:
+    """Its epoch is of the transaction after the one that is committed."""
+    coordinator = Coordinator()
+    producer = coordinator.init()
+    coordinator.add(producer, P0, transaction_version=2)
+    reply = coordinator.end(producer, version=2)
+    assert coordinator.is_in(State.COMPLETE_COMMIT)
+    following = (reply.producer_id, reply.producer_epoch)
+    stored = len(coordinator.log)
+    assert coordinator.end(following, version=2).error_code is ErrorCode.INVALID_TXN_STATE
+    assert coordinator.end(producer, version=2) == reply  # the first one's answer was lost
+    assert len(coordinator.log) == stored
+    assert coordinator.add(following, P0, transaction_version=2) is OK
+    assert coordinator.end(following, version=2).error_code is OK
+
+
 @pytest.mark.parametrize("version", [0, 2])
 def test_ending_twice_is_ending_once(version: int) -> None:
     coordinator = Coordinator()

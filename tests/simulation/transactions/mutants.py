@@ -13,6 +13,7 @@ from minikafka.coordinator.transaction.states import TransactionEntry
 from minikafka.storage.log_state import LogState
 from minikafka.storage.producer_state import ProducerStateManager
 from minikafka.storage.transactions import TransactionState, Verification
+from tests.simulation.transactions.world import Coordinator
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -79,6 +80,11 @@ def open_whatever_the_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerStateManager, "check_transaction", careless_check)
 
 
+def old_coordinators_answer_from_memory(patch: pytest.MonkeyPatch) -> None:
+    """A coordinator that was cut off tells what it last knew."""
+    patch.setattr(Coordinator, "_is_sure", lambda *_: True)
+
+
 MUTANTS: tuple[Mutant, ...] = (
     markers_of_any_epoch,
     no_verification,
@@ -86,4 +92,5 @@ MUTANTS: tuple[Mutant, ...] = (
     answers_before_the_commit,
     nobody_is_fenced,
     open_whatever_the_epoch,
+    old_coordinators_answer_from_memory,
 )

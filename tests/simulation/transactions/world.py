@@ -2,7 +2,8 @@
 
 Real: `TransactionShard`, and one storage `Log` on a `MemoryDisk` for each partition. Simulated:
 time, the network (every message is delayed, some are lost, some come twice), failover of the
-coordinator (its last records may be lost) and of partition leaders (what was not committed may be
+coordinator (its last records may be lost, and the old one may go on for a while without knowing of
+the new one) and of partition leaders (what was not committed may be
 cut off), producers of both generations, zombies, clocks that jump. One seed is one run.
 """
 
@@ -51,6 +52,9 @@ class Faults:
     late_s = (0.5, 6.0)
     slow_commits = 0.15
     slow_s = (0.03, 0.8)
+    cut_off = 0.5
+    cut_off_s = (0.2, 4.0)
+    stale_addresses = 0.3
 
 
 class World:
@@ -124,6 +128,7 @@ class Coordinator:
         self._committed = 0
         self._epoch = 0
         self._next_producer_id = 1
+        self._cut_off: TransactionShard | None = None
         self.shard = self._new_shard()
         self._carry_out(self.shard.loaded(0, world.now))
         self._tick()
@@ -137,9 +142,10 @@ class Coordinator:
         return TransactionShard(config, take_producer_id=take)
 
     def _tick(self) -> None:
-        deadline = self.shard.deadline()
-        if deadline is not None and deadline <= self._world.now_s:
-            self._carry_out(self.shard.expire(self._world.now))
+        for shard in (self.shard, self._cut_off):
+            deadline = shard.deadline() if shard is not None else None
+            if shard is not None and deadline is not None and deadline <= self._world.now_s:
+                self._carry_out(shard.expire(self._world.now), shard)
         self._world.after(0.05, self._tick)
 
     def ask(self, command: Command, answer: Answer) -> None:
@@ -148,14 +154,26 @@ class Coordinator:
         def reply(found: TransactionReply) -> None:
             self._world.send(lambda: answer(found))
 
-        self._carry_out(self.shard.handle(Ask(command, reply), self._world.now))
+        shard = self.shard
+        if self._cut_off is not None and self._world.dice.random() < Faults.stale_addresses:
+            shard = self._cut_off
+        self._carry_out(shard.handle(Ask(command, reply), self._world.now), shard)
 
-    def _carry_out(self, effects: Sequence[object]) -> None:
+    def _is_sure(self, shard: TransactionShard) -> bool:
+        """Whether a shard may answer from memory: the lease of an old one is over."""
+        return shard is self.shard
+
+    def _carry_out(self, effects: Sequence[object], shard: TransactionShard | None = None) -> None:
+        if shard is None:
+            shard = self.shard
         for effect in effects:
             match effect:
-                case Reply(token, reply):
+                case Reply(token, reply, is_from_memory):
                     callback: Any = token
-                    callback(reply)
+                    is_true = not is_from_memory or self._is_sure(shard)
+                    callback(reply if is_true else TransactionReply(ErrorCode.NOT_COORDINATOR))
+                case Append(_, write_id) if shard is not self.shard:
+                    shard.appended(write_id)  # to a log that nobody replicates
                 case Append(records, write_id):
                     self._log += records
                     self.shard.appended(write_id)
@@ -167,7 +185,7 @@ class Coordinator:
                         f"{', '.join(f'{topic}-{n}' for topic, n in effect.partitions)}"
                     )
                     for place in effect.partitions:
-                        self._send_marker(self.shard, effect, place)
+                        self._send_marker(shard, effect, place)
                 case _:
                     raise TypeError(effect)
 
@@ -222,7 +240,13 @@ class Coordinator:
 
     def fail_over(self) -> None:
         """Another broker leads: what was not committed may be lost with the old one."""
-        self._carry_out(self.shard.resigned())
+        self._hear_of_the_next()
+        dice = self._world.dice
+        if not self._world.is_calm and dice.random() < Faults.cut_off:
+            self._cut_off = self.shard
+            self._world.after(dice.uniform(*Faults.cut_off_s), self._hear_of_the_next)
+        else:
+            self._carry_out(self.shard.resigned())
         self._pending.clear()
         kept = self._world.dice.randint(self._committed, len(self._log))
         del self._log[kept:]
@@ -233,6 +257,12 @@ class Coordinator:
             self.shard.replay(key, value)
         self._world.say(f"coordinator: epoch {self._epoch}, {kept} records")
         self._carry_out(self.shard.loaded(self._epoch, self._world.now))
+
+    def _hear_of_the_next(self) -> None:
+        """The old broker learns that it leads no more."""
+        shard, self._cut_off = self._cut_off, None
+        if shard is not None:
+            self._carry_out(shard.resigned(), shard)
 
 
 class Partition:
