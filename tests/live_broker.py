@@ -16,8 +16,8 @@ from selectors import EVENT_READ, DefaultSelector
 from types import TracebackType
 from typing import Self
 
-START_PATIENCE_S = 30
-STOP_PATIENCE_S = 20
+START_PATIENCE_S = 90
+STOP_PATIENCE_S = 60
 CALM = {"log.retention.check.interval.ms": "86400000"}
 """Many a test's records are from years ago, and a broker that is shared by tests runs for long."""
 LOG_SHOWN_CHARACTERS = 3_000

@@ -18,7 +18,7 @@ from minikafka.protocol.records import encode_batch
 from tests.faults.link import LATEST, Link
 from tests.interop.brokers import InteropBroker
 
-STOP_PATIENCE_S = 20
+STOP_PATIENCE_S = 60
 """Against a hang; a stop has five seconds, which is measured where time is measured."""
 
 MANY = 2000

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 """Against a hang. A correct broker needs a fraction of it on any machine."""
 
 

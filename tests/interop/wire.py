@@ -35,7 +35,7 @@ from minikafka.protocol.messages.fetch import (
 from minikafka.protocol.records import BatchHeader, iter_batches
 from minikafka.protocol.schema import ZERO_UUID, Request, Response
 
-WAIT_SECONDS_MAX = 60.0
+WAIT_SECONDS_MAX = 120.0
 MakeTopic = Callable[..., str]
 _R = TypeVar("_R", bound=Response)
 

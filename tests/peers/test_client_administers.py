@@ -39,11 +39,11 @@ async def test_topics(bootstrap: str, topic: str) -> None:
         with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS"):
             await admin.create_topics([wanted])
         # Apache Kafka's broker hears a little later what its controller has decided.
-        with trio.fail_after(60):
+        with trio.fail_after(120):
             while topic not in await admin.list_topics():
                 pass
         await admin.create_partitions({topic: 4})
-        with trio.fail_after(60):
+        with trio.fail_after(120):
             described = (await admin.describe_topics([topic]))[topic]
             while len(described.partitions) < 4:
                 described = (await admin.describe_topics([topic]))[topic]
@@ -57,7 +57,7 @@ async def test_topics(bootstrap: str, topic: str) -> None:
         with pytest.raises(SomeFailedError) as some:
             await admin.delete_topics([topic, f"{topic}-none"])
         assert list(some.value.failed) == [f"{topic}-none"]
-        with trio.fail_after(60):
+        with trio.fail_after(120):
             while topic in await admin.list_topics():
                 pass
         with pytest.raises(UnknownTopicError):
@@ -76,7 +76,7 @@ async def test_settings(bootstrap: str, make_topic: MakeTopic) -> None:
                 ]
             }
         )
-        with trio.fail_after(60):
+        with trio.fail_after(120):
             settings = (await admin.describe_configs([resource]))[resource]
             while settings["segment.ms"].is_default:
                 settings = (await admin.describe_configs([resource]))[resource]
