@@ -27,7 +27,7 @@ from minikafka.metadata.image import PartitionImage
 from tests.broker.harness import BrokerUnderTest, WireClient, options
 
 SETTINGS = (
-    "controller.quorum.election.timeout.ms=1000",
+    "controller.quorum.election.timeout.ms=2000",
     "broker.heartbeat.interval.ms=50",
     "offsets.topic.num.partitions=3",
 )
