@@ -325,7 +325,7 @@ class ShardRuntime(Generic[ShardT]):
                     batches = found.records.read()
                 except OSError as error:
                     raise log.fail(error) from error
-                await self._replay(shard, batches)
+                await self._replay(number, shard, batches)
                 offset = found.next_offset
         except LogError as error:
             logger.error("cannot load %r: %s", partition, error)
@@ -341,8 +341,8 @@ class ShardRuntime(Generic[ShardT]):
         if self.shards.get(number) is shard:
             self._loaded(partition, shard)
 
-    async def _replay(self, shard: ShardT, batches: bytes) -> None:
-        """Replay batches, letting others run every now and then."""
+    async def _replay(self, number: int, shard: ShardT, batches: bytes) -> None:
+        """Replay batches, letting others run every now and then; who leads may change then."""
         kind = self._kind
         count = 0
         for position, header in iter_batches(batches):
@@ -364,6 +364,8 @@ class ShardRuntime(Generic[ShardT]):
             if count >= _RECORDS_PER_CHECKPOINT:
                 count = 0
                 await trio.lowlevel.checkpoint()
+                if self.shards.get(number) is not shard:
+                    return
 
     # --- effects and time ----------------------------------------------------------------------
 

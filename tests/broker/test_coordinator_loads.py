@@ -1,4 +1,4 @@
-"""Markers do not wait until a group coordinator has loaded its partition."""
+"""What happens while a coordinator loads its partition: markers come, and others become leaders."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from minikafka.broker import shard_runtime
 from minikafka.broker.groups import OFFSETS_TOPIC
@@ -22,7 +23,7 @@ from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
-from tests.broker.handlers.transactional_wire import GROUP, begun, commit_offset, find
+from tests.broker.handlers.transactional_wire import GROUP, TID, begun, commit_offset, find
 from tests.broker.harness import WireClient, running_broker
 
 COMMITS = 30
@@ -39,9 +40,9 @@ async def commit(client: WireClient, offset: int) -> None:
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
-async def stable_offset(client: WireClient) -> int:
-    """The committed offset of t-0; waits until the coordinator is loaded."""
-    topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+async def stable_offset(client: WireClient, partition: int = 0) -> int:
+    """The committed offset of a partition of t; waits until the coordinator is loaded."""
+    topic = OffsetFetchRequestTopic(name="t", partition_indexes=[partition])
     request = OffsetFetchRequest(group_id=GROUP, topics=[topic], require_stable=True)
     while True:
         answer = await client.ask(request, 7, OffsetFetchResponse)
@@ -77,3 +78,36 @@ async def test_a_marker_comes_while_its_offsets_are_being_loaded(
         marker = Marker(producer_id, epoch + 1, 0, 2, commits)
         assert await write_marker(broker, marker, [(OFFSETS_TOPIC, number)]) == [ErrorCode.NONE]
         assert await stable_offset(client) == (7 if commits else -1)
+
+
+@pytest.mark.parametrize("checkpoints", [1, 2, 4, 12])
+async def test_a_coordinator_that_is_none_any_more_while_it_loads_stops_to_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoints: int
+) -> None:
+    """And the next one, which may be the same broker again, begins from the beginning."""
+    async with running_broker(tmp_path) as under_test:
+        client, broker = under_test.connect(), under_test.broker
+        await client.create_topic("t", partitions=2)
+        await begun(client)
+        await find(client, GROUP, 0)
+        for number in range(COMMITS):
+            await commit(client, number)
+            await begun(client)
+        monkeypatch.setattr(shard_runtime, "_RECORDS_PER_CHECKPOINT", 1)
+        for runtime, key in ((broker.groups.runtime, GROUP), (broker.transactions.runtime, TID)):
+            number = runtime.partition_of(key)
+            partition = broker.partition(runtime.topic.name, number)
+            runtime.resign(number)
+            runtime.lead(partition)
+            for _ in range(checkpoints):
+                await trio.lowlevel.checkpoint()
+            assert runtime.is_replaying(number)
+            runtime.resign(number)
+            for _ in range(2 * COMMITS):
+                await trio.lowlevel.checkpoint()
+            assert not runtime.is_replaying(number)
+            runtime.lead(partition)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not runtime.is_loading
+        assert await stable_offset(client, 1) == COMMITS - 1
+        assert (await begun(client))[1] == COMMITS + 1
