@@ -171,7 +171,18 @@ class Controller:
             )
             if refusal is None:
                 logger.info("broker %d is in service", broker_id)
-        return refusal or ShutdownProgress(False, 0, was_in_service)
+        return refusal or ShutdownProgress(False, 0, was_in_service and self._is_sure())
+
+    def _is_sure(self) -> bool:
+        """Whether most voters were heard so recently that none of them elects another controller.
+
+        One that was cut off or paused must not tell brokers (itself above all) that they lead.
+        """
+        quorum = self._broker.quorum
+        election_s = quorum.config.election_timeout_s
+        heard = [one.heard_ago_s for one in quorum.statistics().voters]
+        recently = [ago_s for ago_s in heard if ago_s is not None and ago_s < election_s]
+        return len(recently) >= quorum.config.majority
 
     # --- watching brokers ----------------------------------------------------------------------
 

@@ -185,6 +185,8 @@ class Interconnect:
 
     def _broken(self, node_id: int) -> None:
         self._suspects[node_id] = trio.current_time() + SUSPECT_SECONDS
+        if node_id == self._broker.controller.leader_id:
+            self._broker.lifecycle.controller_lost()
 
     def _connected(self, hello: Hello) -> None:
         self._suspects.pop(hello.node_id, None)

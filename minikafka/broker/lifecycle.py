@@ -73,14 +73,18 @@ class Lifecycle:
         """True while nobody else can have been made leader of what this broker leads.
 
         The controller takes no leadership from a broker that showed itself within the session
-        timeout, except in a hand-over, in which the old leader is asked first. What a coordinator
-        answers from memory is the truth only so long: it may be cut off, or have been paused.
+        timeout, but for a hand-over, in which the old leader is asked first, and a broker that
+        refuses connections, which loses its own to the controller then. What a coordinator answers
+        from memory is the truth only so long: it may be cut off, or have been paused.
         """
         broker = self._broker
         if not broker.topology.is_clustered:
             return True
-        session_s = broker.config.broker_session_timeout_ms / 1000
-        return broker.clock.monotonic() - self._shown_at < session_s
+        # The controller that answered may have been none any more for as long as an election takes.
+        config = broker.config
+        session_ms = config.broker_session_timeout_ms
+        margin_ms = min(config.controller_quorum_election_timeout_ms, session_ms // 4)
+        return (broker.clock.monotonic() - self._shown_at) * 1000 < session_ms - margin_ms
 
     def shown(self, sent_at: float) -> None:
         """The controller has taken a heartbeat that was sent then (monotonic seconds).
@@ -88,6 +92,11 @@ class Lifecycle:
         It had not fenced the broker before: then others may lead, and the broker has yet to hear.
         """
         self._shown_at = sent_at
+
+    def controller_lost(self) -> None:
+        """The connection to the controller ended: perhaps it takes this broker for dead by that."""
+        self._shown_at = -math.inf
+        self._wake.set()
 
     # --- begin ---------------------------------------------------------------------------------
 

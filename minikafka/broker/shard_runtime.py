@@ -283,9 +283,10 @@ class ShardRuntime(Generic[ShardT]):
     def lead(self, partition: Partition) -> None:
         """This broker leads a partition of the topic now: load its shard."""
         number = partition.index
-        old = self.shards.get(number)
-        if old is not None and old.error is ErrorCode.NONE:
-            return  # its disk failed and is back; the same leader all the time
+        if number in self.shards:
+            # Its disk failed and is back. What was under way then is never committed to the old
+            # shard, and may not be in the log.
+            self.resign(number)
         shard = self._kind.new()
         self.shards[number] = shard
         self._replaying.add(number)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -229,6 +229,7 @@ class TransactionService:
         """
         producer_id, epoch = confirmation.producer_id, confirmation.producer_epoch
         open_ = [(one, one.log.verify_transaction(producer_id, epoch)) for one in partitions]
+        topic_ids = {one.topic.name: one.topic.topic_id for one, _ in open_}
         wanted = {
             (one.topic.name, one.index): verification
             for one, verification in open_
@@ -236,36 +237,47 @@ class TransactionService:
         }
         if not wanted:
             return ErrorCode.NONE
-        code = await self._confirm(confirmation, tuple(wanted))
+        code = await self._confirm(confirmation, tuple(wanted), topic_ids)
         if code is ErrorCode.NONE:
             _note(wanted.values())
         return code
 
     async def _confirm(
-        self, confirmation: Confirmation, partitions: tuple[TopicPartition, ...]
+        self,
+        confirmation: Confirmation,
+        partitions: tuple[TopicPartition, ...],
+        topic_ids: Mapping[str, bytes],
     ) -> ErrorCode:
         try:
             coordinator = self.coordinator_of(confirmation.transactional_id)
             if coordinator == self._broker.node_id:
-                return await self._answer(confirmation, partitions)
+                return await self._answer(confirmation, partitions, topic_ids)
         except PartitionError as error:
             return ErrorCode(error.error_code)
-        return await self._ask_node(coordinator, confirmation, partitions)
+        return await self._ask_node(coordinator, confirmation, partitions, topic_ids)
 
     async def _answer(
-        self, confirmation: Confirmation, partitions: tuple[TopicPartition, ...]
+        self,
+        confirmation: Confirmation,
+        partitions: tuple[TopicPartition, ...],
+        topic_ids: Mapping[str, bytes],
     ) -> ErrorCode:
         pending = PendingReply()
-        self._begin_answer(confirmation, partitions, pending)
+        self._begin_answer(confirmation, partitions, topic_ids, pending)
         reply: TransactionReply = await pending.wait()
         return reply.error_code
 
     def _begin_answer(
-        self, confirmation: Confirmation, partitions: tuple[TopicPartition, ...], place: ReplyPlace
+        self,
+        confirmation: Confirmation,
+        partitions: tuple[TopicPartition, ...],
+        topic_ids: Mapping[str, bytes],
+        place: ReplyPlace,
     ) -> None:
-        if confirmation.adds and not all(map(self._exists, partitions)):
-            # The node that asks leads them, so they are there: this one has yet to hear of them,
-            # and would take them for deleted when it has markers written.
+        if not all(self._exists(one, topic_ids) for one in partitions):
+            # The node that asks leads them, so they are there: this one has yet to hear of them
+            # (perhaps of an earlier topic's end, too), and would take them for deleted when it has
+            # markers written.
             place.put(TransactionReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
         command = AddPartitions(
@@ -278,19 +290,32 @@ class TransactionService:
         )
         self.begin(command, place)
 
-    def _exists(self, place: TopicPartition) -> bool:
+    def _exists(self, place: TopicPartition, topic_ids: Mapping[str, bytes]) -> bool:
         topic = self._broker.image.topics.get(place[0])
-        return topic is not None and 0 <= place[1] < len(topic.partitions)
+        return (
+            topic is not None
+            and topic_ids.get(place[0], topic.topic_id) == topic.topic_id
+            and 0 <= place[1] < len(topic.partitions)
+        )
 
     async def _ask_node(
-        self, node_id: int, confirmation: Confirmation, partitions: tuple[TopicPartition, ...]
+        self,
+        node_id: int,
+        confirmation: Confirmation,
+        partitions: tuple[TopicPartition, ...],
+        topic_ids: Mapping[str, bytes],
     ) -> ErrorCode:
         from .rpc import RpcError
 
         interconnect = self._broker.interconnect
         if interconnect is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        fields = [*confirmation[:3], [list(one) for one in partitions], confirmation.adds]
+        fields = [
+            *confirmation[:3],
+            [list(one) for one in partitions],
+            confirmation.adds,
+            [list(one) for one in topic_ids.items()],
+        ]
         try:
             reply = await interconnect.peers.client(node_id).call(
                 CONFIRM, fields, timeout_s=_CONFIRM_SECONDS
@@ -315,10 +340,16 @@ class TransactionService:
         from .rpc import RpcFailure
 
         match fields:
-            case (str(name), int(producer_id), int(epoch), [*partitions], bool(adds), *_) if (
-                not attachments and len(partitions) <= _PARTITIONS_PER_CONFIRMATION_MAX
-            ):
+            case (
+                str(name),
+                int(producer_id),
+                int(epoch),
+                [*partitions],
+                bool(adds),
+                *more,
+            ) if not attachments and len(partitions) <= _PARTITIONS_PER_CONFIRMATION_MAX:
                 wanted = tuple(_topic_partition(one) for one in partitions)
+                topic_ids = dict(_topic_id(one) for one in (more[0] if more else ()))
             case _:
                 raise RpcFailure("Malformed", f"node {node_id} sent no confirmation request")
         if self._confirming >= _CONFIRMATIONS_AT_ONCE_MAX:
@@ -333,7 +364,10 @@ class TransactionService:
 
         try:
             self._begin_answer(
-                Confirmation(name, producer_id, epoch, adds), wanted, _Answering(answer)
+                Confirmation(name, producer_id, epoch, adds),
+                wanted,
+                topic_ids,
+                _Answering(answer),
             )
         except PartitionError as error:
             answer(TransactionReply(ErrorCode(error.error_code)))
@@ -379,3 +413,13 @@ def _topic_partition(fields: Any) -> TopicPartition:
             return topic, partition
         case _:
             raise RpcFailure("Malformed", f"no topic and partition: {fields!r:.100}")
+
+
+def _topic_id(fields: Any) -> tuple[str, bytes]:
+    from .rpc import RpcFailure
+
+    match fields:
+        case (str(topic), bytes(topic_id)):
+            return topic, topic_id
+        case _:
+            raise RpcFailure("Malformed", f"no topic and its id: {fields!r:.100}")

@@ -36,9 +36,12 @@ def _describe(broker: Broker, transactional_id: str) -> TransactionState:
     try:
         if not transactional_id:
             raise PartitionError(ErrorCode.INVALID_REQUEST)
-        _, shard = broker.transactions.runtime.shard_of(transactional_id)
+        runtime = broker.transactions.runtime
+        number, shard = runtime.shard_of(transactional_id)
         if shard.error is not ErrorCode.NONE:
             raise PartitionError(shard.error)
+        if not runtime.is_surely_current(number):
+            raise PartitionError(ErrorCode.NOT_COORDINATOR)  # somebody decides by the answer
         entry = shard.entry(transactional_id)
         if entry is None:
             raise PartitionError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)

@@ -144,6 +144,9 @@ class TransactionShard(StoredEntries):
             self._write(transactional_id, outcome.entry, ask, outcome.reply)
         elif last is not None:
             self._answer_with(last, ask, outcome.reply)  # not before that is committed
+        elif _needs_commit(entry, ask, outcome.reply):
+            # It is stored once more: who leads no more cannot have that committed.
+            self._write(transactional_id, entry, ask, outcome.reply)
         else:
             assert outcome.reply is not None
             self._effects.append(Reply(ask.token, outcome.reply, is_from_memory=True))
@@ -395,3 +398,11 @@ class TransactionShard(StoredEntries):
             state.clear()
         self._timers.clear()
         return self._take_effects()
+
+
+def _needs_commit(entry: TransactionEntry | None, ask: Ask, reply: TransactionReply | None) -> bool:
+    """Whether somebody goes on because of an answer, who must not where it is out of date."""
+    command = ask.command
+    if entry is None or reply is None or reply.error_code is not ErrorCode.NONE:
+        return False
+    return not isinstance(command, AddPartitions)

@@ -122,7 +122,7 @@ def check_change(old: TransactionEntry | None, new: TransactionEntry) -> None:
     Raises:
         RuntimeError: the state cannot follow, or the epoch goes back.
     """
-    if old is None:
+    if old is None or new == old:
         return
     if new.state not in NEXT_STATES[old.state]:
         raise RuntimeError(f"{old.transactional_id}: {old.state.name} to {new.state.name}")

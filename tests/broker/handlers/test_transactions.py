@@ -13,6 +13,10 @@ from minikafka.broker.partition import Partition
 from minikafka.broker.transactions import Confirmation
 from minikafka.coordinator.transaction import TransactionConfig
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 from minikafka.protocol.messages.produce import ProduceResponse
 from tests.broker.handlers.transactional_wire import (
     GROUP,
@@ -338,16 +342,18 @@ async def test_a_coordinator_that_may_be_none_any_more_answers_nothing_from_memo
         await begin()
         ended = await end(client, producer, version=version)
         assert ended.error_code == OK
-        assert (await end(client, producer, version=version)).error_code == OK
         mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
         assert await add(client, LONG_AGO, ("t", 0)) == {("t", 0): mapping}  # nothing is pending
         monkeypatch.setattr(Lifecycle, "has_lease", property(lambda _: False))
         not_sure = ErrorCode.NOT_COORDINATOR
-        for commits in (True, False):
-            again = await end(client, producer, commits=commits, version=version)
-            assert (again.error_code, again.producer_id) == (not_sure, -1)
+        refused = await end(client, producer, commits=False, version=version)
+        assert (refused.error_code, refused.producer_id) == (not_sure, -1)
         assert await add(client, LONG_AGO, ("t", 0)) == {("t", 0): not_sure}
+        described = DescribeTransactionsRequest(transactional_ids=[TID])
+        answer = await client.ask(described, 0, DescribeTransactionsResponse)
+        assert answer.transaction_states[0].error_code == not_sure
         # What is committed before it is answered needs no lease: another coordinator prevents it.
+        assert await end(client, producer, version=version) == ended
         if version == 5:
             producer = (ended.producer_id, ended.producer_epoch)
         await begin()

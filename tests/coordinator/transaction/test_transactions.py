@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minikafka.coordinator.transaction import (
+    EndTransaction,
     InitProducer,
     TransactionState,
 )
@@ -77,10 +78,30 @@ def test_a_transaction_that_never_began_here_is_not_committed() -> None:
     following = (reply.producer_id, reply.producer_epoch)
     stored = len(coordinator.log)
     assert coordinator.end(following, version=2).error_code is ErrorCode.INVALID_TXN_STATE
-    assert coordinator.end(producer, version=2) == reply  # the first one's answer was lost
     assert len(coordinator.log) == stored
+    assert coordinator.end(producer, version=2) == reply  # the first one's answer was lost
     assert coordinator.add(following, P0, transaction_version=2) is OK
     assert coordinator.end(following, version=2).error_code is OK
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_success_that_was_told_before_is_told_again_when_it_is_committed_again(
+    version: int,
+) -> None:
+    """Who leads no more cannot commit anything, and does not know what its successor does."""
+    coordinator = Coordinator()
+    producer = coordinator.init()
+    coordinator.add(producer, P0, transaction_version=version)
+    first = coordinator.end(producer, version=version)
+    stored, entry = len(coordinator.log), coordinator.entry
+    coordinator.commits_at_once = False
+    again = coordinator.begin(EndTransaction(TID, *producer, True, version))
+    assert coordinator.log[stored:] == [encode_entry(entry)]
+    assert again not in coordinator.replies
+    coordinator.commit()
+    assert coordinator.replies[again] == first
+    assert coordinator.entry == entry
+    assert len(coordinator.markers) == 1
 
 
 @pytest.mark.parametrize("version", [0, 2])

@@ -67,6 +67,16 @@ _AGAIN: Final = frozenset(
         ErrorCode.FENCED_LEADER_EPOCH,
     }
 )
+_DOUBTFUL: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+"""What was asked may be in a log all the same, and stay there: a leader has lost its place."""
+
 _R = TypeVar("_R", bound=Response)
 Find = Callable[[], Awaitable[int]]
 
@@ -87,7 +97,7 @@ class TransactionalClient(CommittedReading):
         version: see the module.
         producer_id: of the current producer.
         epoch: likewise.
-        has_doubts: some request was not answered: it may still arrive.
+        has_doubts: some request was not answered, or not for certain: it may still take effect.
     """
 
     def __init__(
@@ -133,6 +143,8 @@ class TransactionalClient(CommittedReading):
                 if code not in _AGAIN:
                     self._nodes_of[whom] = node_id
                     return code, answer
+                if code in _DOUBTFUL:
+                    self.has_doubts = True
             except NoAnswerError:
                 self.has_doubts = True
             if trio.current_time() > ends:
