@@ -69,7 +69,7 @@ class _Node:
 class _Asked(NamedTuple):
     node: int
     reserved_bytes: int
-    terms: dict[TopicPartition, int]
+    terms: dict[PartitionReader, int]
 
 
 class Fetcher:
@@ -256,7 +256,7 @@ class Fetcher:
         for reader in readers:
             reader.is_fetching = True
             reader.asked_epoch = self._cluster.leader_epoch(*reader.partition)
-        terms = {reader.partition: reader.term for reader in readers}
+        terms = {reader: reader.term for reader in readers}
         self._asked[request_id] = _Asked(node_id, max_bytes, terms)
         effects.append(SendFetch(node_id, request_id, request, version_max))
 
@@ -292,9 +292,9 @@ class Fetcher:
     def _current(self, asked: _Asked) -> dict[TopicPartition, PartitionReader]:
         """The partitions of a request that are still ours and were not sought elsewhere."""
         return {
-            partition: reader
-            for partition, term in asked.terms.items()
-            if (reader := self.readers.get(partition)) is not None and reader.term == term
+            reader.partition: reader
+            for reader, term in asked.terms.items()
+            if self.readers.get(reader.partition) is reader and reader.term == term
         }
 
     def _refused(

@@ -78,6 +78,13 @@ class Handout:
         self.current = Iteration(reader, run)
         return self.current
 
+    def put_back(self) -> None:
+        """What is left of the current run is handed out later: its partition is paused."""
+        self._settle()
+        current, self.current = self.current, None
+        if current is not None and not current.is_over:
+            current.reader.fetched.appendleft(current.run.rest(current.position))
+
     def one_by_one(self) -> None:
         """From now on, records are drawn from the current iterator one at a time."""
         self._is_single = True

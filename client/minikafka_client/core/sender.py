@@ -221,6 +221,8 @@ class Sender:
             by_node.setdefault(node_id, []).append(batch)
         if leaderless:
             effects.append(RefreshMetadata(frozenset(leaderless)))
+        if self._config.is_idempotent and not self._identity.is_known:
+            return False  # the last epoch was used up in this round
         for node_id, batches in by_node.items():
             has_more |= self._send(node_id, batches, effects)
         return has_more

@@ -43,6 +43,9 @@ _Response = TypeVar("_Response", bound=Response)
 
 _MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
+_UNDECIDED: Final = _MOVED | {ErrorCode.REQUEST_TIMED_OUT}
+"""After these the request may still be carried out: perhaps it is in a log, and stays there."""
+
 _SHORT_PAUSE_S: Final = 0.02
 _SHORT_PAUSES: Final = 10
 """So often a coordinator that still ends the transaction before is asked again soon."""
@@ -125,7 +128,7 @@ class Coordinator:
                     return response
                 if error.code in _MOVED:
                     self.node = None
-                if error.code is ErrorCode.REQUEST_TIMED_OUT:
+                if error.code in _UNDECIDED:
                     self.is_unanswered = True
             assert error is not None
             if not error.is_retriable:

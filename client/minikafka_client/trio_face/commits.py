@@ -77,22 +77,33 @@ class Commits:
         """
         await trio.lowlevel.checkpoint()
         if offsets:
-            await self._commit(offsets, *self._take_turn())
+            await self._commit(offsets, self._committer(), *self._take_turn())
 
     def _take_turn(self) -> tuple[trio.Event, trio.Event]:
         """Get in line; returns what to wait for, and what the next one waits for."""
         before, self._last_turn = self._last_turn, trio.Event()
         return before, self._last_turn
 
-    async def _commit(self, offsets: Offsets, before: trio.Event, done: trio.Event) -> None:
+    async def _commit(
+        self,
+        offsets: Offsets,
+        committer: Committer | CommitFailedError,
+        before: trio.Event,
+        done: trio.Event,
+    ) -> None:
         try:
             await before.wait()
-            committer = self._committer()
+            if isinstance(committer, CommitFailedError):
+                raise committer
             await self._network.run_plan(
                 lambda cluster: commit_offsets(cluster, committer, offsets)
             )
         except (CommitFailedError, FencedError) as error:
-            if error.code is not None:
+            if (
+                isinstance(committer, Committer)
+                and error.code is not None
+                and self._is_current(committer)
+            ):
                 self._on_refused(error.code)
             raise
         finally:
@@ -102,6 +113,11 @@ class Commits:
                 self._background.start_soon(_pass_on, before, done)
         for partition, commit in offsets.items():
             self._committed[partition] = commit if isinstance(commit, int) else commit.offset
+
+    def _is_current(self, committer: Committer) -> bool:
+        """Whether what is said of a committer is true of this member as it is now."""
+        now = (self._member.member_id, self._member.generation_id)
+        return (committer.member_id, committer.generation_id) == now
 
     def _committer(self) -> Committer:
         member = self._member
@@ -136,20 +152,25 @@ class Commits:
 
     def commit_nowait(self, offsets: Offsets, callback: CommitCallback | None) -> None:
         """Start a commit; ``callback`` hears how it ended."""
+        try:
+            committer: Committer | CommitFailedError = self._committer()
+        except CommitFailedError as error:
+            committer = error
         # In line now: tasks that start soon do not start in any order.
         turn = self._take_turn()
-        self._background.start_soon(self._commit_and_tell, offsets, callback, *turn)
+        self._background.start_soon(self._commit_and_tell, offsets, committer, callback, *turn)
 
     async def _commit_and_tell(
         self,
         offsets: Offsets,
+        committer: Committer | CommitFailedError,
         callback: CommitCallback | None,
         before: trio.Event,
         done: trio.Event,
     ) -> None:
         error: KafkaError | None = None
         try:
-            await self._commit(offsets, before, done)
+            await self._commit(offsets, committer, before, done)
         except KafkaError as failure:
             error = failure
             if callback is None:

@@ -185,8 +185,10 @@ class FetchLoop:
             await self._unplaced.wait()
             self._unplaced = trio.Event()
             try:
-                await self._look_up_committed()
-                await self._look_up_resets()
+                try:
+                    await self._look_up_committed()
+                finally:  # what nobody can tell of some does not keep the others
+                    await self._look_up_resets()
                 failures = 0
             except KafkaError as error:
                 logger.warning(

@@ -31,6 +31,7 @@ class RecordIterator:
         return await self._next_of_another_run()
 
     async def _next_of_another_run(self) -> ConsumerRecord:
+        self._records = iter(())  # also if this is cancelled
         await self._reading.begin()
         while True:
             iteration = await self._reading.next_iteration(inf)

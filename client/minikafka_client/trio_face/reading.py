@@ -113,6 +113,7 @@ class Reading:
             current = self.handout.current
             if current is not None and self._may_go_on(current):
                 return current
+            self.handout.put_back()
             if not await self._wait_for_run(deadline):
                 return None
             reader, run = self._take_run(self._readable)
@@ -130,6 +131,7 @@ class Reading:
         if current is not None and self._may_go_on(current):
             reader, run = current.reader, current.run.rest(current.position)
         else:
+            self.handout.put_back()
             if not await self._wait_for_run(deadline):
                 return None
             reader, run = self._take_run(self._decodable)
@@ -203,6 +205,16 @@ class Reading:
     async def _wait_for_run(self, deadline: float) -> bool:
         """Wait until a partition has records for the application; False when the time is over."""
         fetcher = self.fetches.fetcher
+        if deadline == -inf:
+            # Whoever has records already that were not returned yet: nothing may happen now that
+            # takes them away (a cancellation), or counts them as processed.
+            if self.is_interrupted:
+                return False
+            self._raise_failures()
+            reader = fetcher.next_arrived()
+            if reader is not None:
+                fetcher.arrived.appendleft(reader)
+            return reader is not None and bool(reader.fetched[0].record_count_max)
         self._is_waiting = True
         try:
             while True:
@@ -252,13 +264,21 @@ class Reading:
             if isinstance(action, Revoke):
                 lost, revoked = LogEvent.PARTITIONS_LOST, LogEvent.PARTITIONS_REVOKED
                 group.log(lost if action.is_lost else revoked, action.partitions)
-                await self._let_go(action.partitions, is_lost=action.is_lost)
+                try:
+                    await self._let_go(action.partitions, is_lost=action.is_lost)
+                except Exception:  # the application's callback has failed: once is enough
+                    self.drop([each for each in action.partitions if each in self.readers])
+                    group.actions.popleft()
+                    group.feed(Revoked())
+                    self.is_interrupted = True  # for what comes after it
+                    raise
                 group.actions.popleft()
                 group.feed(Revoked())
             else:
                 group.actions.popleft()
                 group.log(LogEvent.PARTITIONS_ASSIGNED, action.partitions)
                 self.add(action.partitions)
+                self.fetches.changed()
                 if self._callbacks.on_assigned is not None:
                     await self._callbacks.on_assigned(action.partitions)
                 self.fetches.changed()

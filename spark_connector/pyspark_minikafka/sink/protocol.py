@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol, TypeVar
 
-from .errors import LostTransactionError, OldCheckpointError
+from .errors import LostTransactionError, OldCheckpointError, StaleLogError
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,8 @@ class CommitRecord(NamedTuple):
         run_id: which start of the query wrote it.
         batch_id: Spark's number.
         parts: the transactions.
-        slots: by Spark partition, transactional ids that the next batch of this run may use again.
+        slots: by Spark partition, transactional ids that the next batch of this run may use again;
+            of two-phase transactions, which a twin of the task that has the slot cannot abort.
     """
 
     run_id: str
@@ -75,6 +76,8 @@ class Result(NamedTuple):
 
     place: Place
     part: Part | None
+    is_recorded: bool = False
+    """It has written nothing, because it has seen its batch in the commit log."""
 
 
 class OpenPart(Protocol[_Rows_contra]):
@@ -154,14 +157,15 @@ def run_task(kafka: TaskKafka[_Rows], place: Place, rows: Iterator[_Rows]) -> Re
     if newest is not None and newest.batch_id == place.batch_id:
         for _ in rows:  # Spark wants them read
             pass
-        return Result(place, None)
+        return Result(place, None, is_recorded=True)
     transaction = _begin(kafka, place, newest)
     transaction.write(chain([first], rows))
     return Result(place, transaction.prepare())
 
 
 def _begin(kafka: TaskKafka[_Rows], place: Place, newest: CommitRecord | None) -> OpenPart[_Rows]:
-    # Only a first attempt may use a slot: no other attempt, late or twin, has the same id then.
+    # Only a first attempt may use a slot. A stage that is tried again has first attempts, too, and
+    # those before may still run: what is prepared there has to stay, which needs two phases.
     if newest is not None and newest.run_id == place.run_id and place.attempt_number == 0:
         slot = newest.slots.get(place.partition_id)
         transaction = None if slot is None else kafka.begin(slot)
@@ -208,6 +212,11 @@ def commit(
         newest = kafka.newest(query_id)
         _check_not_later(newest, query_id, batch_id)
         if newest is None or newest.batch_id != batch_id:
+            if any(result.is_recorded for result in results):
+                raise StaleLogError(
+                    f"tasks have seen that batch {batch_id} of query {query_id} is recorded, and "
+                    f"the driver was not shown it; the query can be started again"
+                )
             return  # an empty batch leaves no trace
         leftovers = _surely_older(kafka.open_parts(query_id, known), newest)
     else:
@@ -262,9 +271,10 @@ def record_of(
     if newest is not None and newest.run_id == run_id:
         before = newest.slots
     slots: dict[int, str] = {}
-    for place, part in results:
+    for place, part, _ in results:
         if part is not None:
-            slots[place.partition_id] = part.transactional_id
+            if part.is_two_phase:
+                slots[place.partition_id] = part.transactional_id
         elif place.attempt_number == 0 and place.partition_id in before:
             slots[place.partition_id] = before[place.partition_id]
     parts = tuple(result.part for result in results if result.part is not None)

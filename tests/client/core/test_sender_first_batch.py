@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from minikafka.protocol.errors import ErrorCode
-from tests.client.core.sender_world import World
+from minikafka_client.core.identity import EPOCH_MAX
+from minikafka_client.core.producer_batch import BatchState
+from minikafka_client.core.sender_messages import (
+    NodeConnected,
+    ProducerIdGranted,
+    RequestProducerId,
+    SendProduce,
+)
+from tests.client.core.sender_world import TOPIC, World, metadata
 
 
 def value(number: int) -> bytes:
@@ -56,3 +64,21 @@ def test_after_a_first_batch_that_was_given_up_a_new_epoch_begins() -> None:
     world.process_zombie(node)
     assert world.accumulator.queues["topic", 0].producer_epoch == 1
     world.check()
+
+
+def test_when_the_last_epoch_is_used_up_nothing_goes_without_a_producer_id() -> None:
+    world = World(partition_count=3)
+    sender = world.sender
+    sender.handle(ProducerIdGranted(7, EPOCH_MAX), world.now)
+    for node in (1, 2):
+        sender.handle(NodeConnected(node), world.now)
+    world.appender.append(TOPIC, b"v", None, 0, 1, ())
+    sender.expire(world.now + 1)
+    world.cluster.update(metadata([1, 2, 1]), world.now)
+    queue = world.accumulator.queues[TOPIC, 0]
+    queue.needs_new_epoch = True
+    queue.unacknowledged[0].state = BatchState.RETRY
+    world.appender.append(TOPIC, b"v", None, 1, 1, ())
+    effects = sender.expire(world.now + 2)
+    assert not [one for one in effects if isinstance(one, SendProduce)]
+    assert [one for one in effects if isinstance(one, RequestProducerId)]

@@ -33,7 +33,8 @@ from minikafka.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from minikafka_client.errors import BrokerError, ConnectionLostError
+from minikafka_client.core.transaction import TransactionMachine
+from minikafka_client.errors import BrokerError, CommitUnknownError, ConnectionLostError
 from minikafka_client.plans.coordinators import GROUP_KEY_TYPE, TRANSACTION_KEY_TYPE
 from minikafka_client.plans.transactions import (
     Coordinator,
@@ -324,3 +325,25 @@ def test_an_offset_that_is_refused_for_good_is_raised() -> None:
             )
         )
     assert caught.value.code is ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR])
+def test_a_coordinator_that_lost_its_place_may_have_stored_the_commit(code: ErrorCode) -> None:
+    """It says so to all whose decision is in its log, and its successor may have that, too."""
+    script = Script()
+    script.coordinators["id"] = 1
+    script.on(EndTxnRequest, EndTxnResponse(error_code=code))
+    where = coordinator()
+    machine = TransactionMachine("id")
+    machine.granted(7, 3, 2)
+    machine.begin()
+    machine.has_begun = True
+    machine.commit()
+    with pytest.raises(BrokerError) as caught:
+        script.run(
+            lambda cluster: end_transaction(
+                cluster, where, KNOWN, commits=True, has_own_epochs=True
+            )
+        )
+    machine.commit_refused(caught.value, is_in_doubt=where.is_unanswered)
+    assert isinstance(machine.error, CommitUnknownError)

@@ -8,7 +8,7 @@ import pytest
 
 from minikafka.coordinator.transaction import TransactionState
 from pyspark_minikafka.sink import protocol
-from pyspark_minikafka.sink.errors import LostTransactionError, OldCheckpointError
+from pyspark_minikafka.sink.errors import LostTransactionError, OldCheckpointError, StaleLogError
 from pyspark_minikafka.sink.protocol import CommitRecord, Place, Result
 from tests.spark.sink.actors import Actor
 from tests.spark.sink.model import TIMEOUT_MS, ModelDriverKafka, ModelKafka, ModelTaskKafka
@@ -176,12 +176,45 @@ class BlindSlots(ModelTaskKafka):
         return found._replace(batch_id=found.batch_id - 1)
 
 
-def test_transactional_ids_are_used_again() -> None:
-    story = Story()
+@pytest.mark.parametrize(("two_phases", "ids"), [(True, 3), (False, 15)])
+def test_transactional_ids_are_used_again(two_phases: bool, ids: int) -> None:
+    """With two phases: without them, a twin of the task that has the id would abort its rows."""
+    story = Story(allows_two_phases=two_phases)
     for batch_id in range(5):
         results = [story.task(batch_id, f"{batch_id}-{p}", partition=p) for p in range(3)]
         story.commit(batch_id, *results)
-    assert len(story.kafka.coordinator.shard.entries()) == 3 + 1
+    assert len(story.kafka.coordinator.shard.entries()) == ids + 1
+
+
+@pytest.mark.parametrize("two_phases", [True, False])
+def test_a_stage_that_is_tried_again_has_first_attempts_too(two_phases: bool) -> None:
+    story = Story(allows_two_phases=two_phases)
+    story.commit(0, story.task(0, "a"))
+    first = story.task(1, "b")
+    story.task(1, "b")  # attempt number 0 once more, while Spark takes the first one's result
+    story.commit(1, first)
+    assert story.kafka.visible == ["a", "b"]
+
+
+class StaleDriverKafka(ModelDriverKafka):
+    """It asks a leader that has lost its place and does not know it."""
+
+    def newest(self, query_id: str) -> CommitRecord | None:
+        return None
+
+
+def test_a_recorded_batch_is_committed_although_its_record_was_not_shown_to_the_driver() -> None:
+    story = Story()
+    driver = story.driver(0, story.task(0, "a"))
+    step_until(driver, lambda: story.kafka.commits)
+    driver.kill()  # before it commits the parts
+    again = story.task(0, "a", run="next")
+    assert again.part is None
+    with pytest.raises(StaleLogError, match="can be started again"):
+        protocol.commit(StaleDriverKafka(story.kafka, go_on), 0, [again])
+    story.commit(0, story.task(0, "a", run="third"))
+    story.commit(1, story.task(1, "b", run="third"))
+    assert story.kafka.visible == ["a", "b"]
 
 
 def test_a_slot_outlives_a_batch_without_rows() -> None:
