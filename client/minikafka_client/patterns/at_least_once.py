@@ -181,6 +181,9 @@ class AtLeastOnce(Subscribed[Key, Value]):
         """What others do with these partitions from now on is not known here."""
         for partition in partitions:
             self._taken.pop(partition, None)
+        if self._next is not None:
+            self._next = {p: offset for p, offset in self._next.items() if p not in partitions}
+            self._next = self._next or None
         self._committed = {}
 
     async def _leave(self) -> None:

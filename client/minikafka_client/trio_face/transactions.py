@@ -416,5 +416,12 @@ class Transactions:
             with self._loop.lock:
                 raise machine.offsets_refused(error, member) from error
         except trio.Cancelled:
+            with self._loop.lock:
+                machine.lose(
+                    TransactionAbortableError(
+                        f"sending offsets of group {member.group_id!r} was cancelled, and nobody "
+                        f"knows whether they are in the transaction; abort it"
+                    )
+                )
             machine.needs_new_epoch = True  # the request may still arrive
             raise

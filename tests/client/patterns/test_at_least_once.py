@@ -284,3 +284,27 @@ async def test_a_coordinator_that_cannot_be_reached_is(
                 await anext(records)
         assert await take(records, 1) == [10]
         assert await committed(bootstrap, topic) == {0: 10}
+
+
+async def test_what_waits_to_be_committed_leaves_out_what_is_lost_meanwhile(
+    bootstrap: str, filled_topic: FilledTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another member may have come further there."""
+    topic = await filled_topic(1)
+    async with reader(bootstrap, topic, in_background=True) as records:
+        sent: list[Offsets] = []
+        monkeypatch.setattr(
+            records.consumer, "commit_nowait", lambda offsets, callback: sent.append(offsets)
+        )
+        lost, kept = TopicPartition(topic, 0), TopicPartition(topic, 1)
+        records._commit_in_background({lost: 1})
+        records._commit_in_background({lost: 2, kept: 3})
+        await records._lost([lost])
+        records._background_commit_ended({lost: 1}, None)
+        assert sent == [{lost: 1}, {kept: 3}]
+        records._background_commit_ended({kept: 3}, None)
+        records._commit_in_background({kept: 4})
+        records._commit_in_background({kept: 5})
+        await records._lost([kept])
+        records._background_commit_ended({kept: 4}, None)
+        assert len(sent) == 3

@@ -279,6 +279,35 @@ async def test_a_member_commits_and_a_former_one_does_not(
         assert found.offset == 1
 
 
+async def test_offsets_whose_sending_is_cancelled_cannot_be_committed(
+    bootstrap: str, new_name: NewName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may arrive all the same, and later: in the next transaction."""
+    topic, group = await new_topic(bootstrap, new_name()), new_name()
+    partition = TopicPartition(topic, 0)
+    async with Producer(bootstrap, transactional_id=new_name()) as producer:
+
+        async def go_on_in_spite_of_it() -> None:
+            async with producer.transaction() as transaction:
+                await producer.send(topic, b"never")
+                with trio.CancelScope() as scope, monkeypatch.context() as patch:
+                    transactions = producer._producing.require_transactions()
+
+                    async def hang(_: object) -> None:
+                        scope.cancel()
+                        await trio.sleep_forever()
+
+                    patch.setattr(transactions._network, "run_plan", hang)
+                    await transaction.send_offsets({partition: 7}, group)
+                assert scope.cancelled_caught
+
+        with pytest.raises(TransactionAbortableError, match="was cancelled"):
+            await go_on_in_spite_of_it()
+        async with producer.transaction():
+            await producer.send(topic, b"again")
+    assert await committed(bootstrap, topic) == [b"again"]
+
+
 async def test_administrators_see_transactions(bootstrap: str, new_name: NewName) -> None:
     topic, name = await new_topic(bootstrap, new_name()), new_name()
     async with (
