@@ -61,6 +61,7 @@ class Network:
         self._dice = dice
         self._listeners: dict[Address, SimulatedSocket] = {}
         self._cuts: dict[tuple[str, str], float] = {}  # (from, to): since when
+        self._rejects: set[tuple[str, str]] = set()
         self._ends: dict[SimulatedSocket, None] = {}
         self._changed = trio.Event()
         self._ports = 40_000
@@ -73,15 +74,24 @@ class Network:
         self._cuts.setdefault((source, target), trio.current_time())
         self._wake_all()
 
+    def reject(self, source: str, target: str) -> None:
+        """Refuse all connections in one direction, and reset those of both, as firewalls do."""
+        self._rejects.add((source, target))
+        for end in list(self._ends):
+            if {end.host, end.peer_host} == {source, target}:
+                end.reset()
+        self._wake_all()
+
     def heal(self) -> None:
         """All links work again; hosts without power stay so."""
         self._cuts.clear()
+        self._rejects.clear()
         self._spread_resets()
 
     @property
     def cuts(self) -> list[tuple[str, str]]:
-        """The links that are cut."""
-        return list(self._cuts)
+        """The links that are cut, or refuse."""
+        return [*self._cuts, *self._rejects]
 
     def lose_power(self, host: str) -> None:
         """A machine is gone without a word."""
@@ -135,6 +145,8 @@ class Network:
         await pass_time(self.delay_s())
         while self.is_cut(source, target) or self.is_cut(target, source):
             await self._changed.wait()
+        if (source, target) in self._rejects:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "rejected on the way")
 
     def free_port(self) -> int:
         """A port that nobody has."""

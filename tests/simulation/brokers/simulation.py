@@ -56,6 +56,8 @@ START_SECONDS_MAX: Final = 60.0
 HEAL_SECONDS_MAX: Final = 120.0
 _TRACE_LINES_MAX: Final = 400
 _LOOK_SECONDS: Final = 0.1
+KINDS: Final = ("kill", "power", "start", "start", "cut", "isolate", "reject", "heal", "heal")
+"""What goes wrong."""
 
 
 class SimulationFailed(Exception):  # as in the other simulations
@@ -176,7 +178,7 @@ class Simulation:
             self._damaged = None
         up = [one for one in self.nodes if one.is_running]
         stopped = [one for one in self.nodes if not one.is_running]
-        kind = dice.choice(("kill", "power", "start", "start", "cut", "isolate", "heal", "heal"))
+        kind = dice.choice(KINDS)
         if kind == "kill" and up and self._may_kill():
             await self._kill(dice.choice(up), power_loss=False)
         elif kind == "power" and self._are_all_in_sync():
@@ -193,6 +195,13 @@ class Simulation:
                     self._cut(node.host, other.host)
                     if dice.random() < 0.7:
                         self._cut(other.host, node.host)
+        elif kind == "reject":
+            node = dice.choice(self.nodes)
+            self.trace.tell(f"{node.host} and the others refuse each other")
+            for other in self.nodes:
+                if other is not node:
+                    self.network.reject(node.host, other.host)
+                    self.network.reject(other.host, node.host)
         elif kind == "heal" and self.network.cuts:
             self.trace.tell("links are healed")
             self.network.heal()
