@@ -222,7 +222,7 @@ def _wait_until_paused(node: Node) -> None:
                 f"node {node.node_id} (process {node.pid}) got SIGSTOP and still runs after "
                 f"{_PAUSE_SECONDS_MAX:.0f} s; is its disk stuck, or does something wake it up?"
             )
-        time.sleep(_LOOK_AGAIN_S)
+        time.sleep(_LOOK_AGAIN_S)  # only its parent, the supervisor, could be told
 
 
 def _wait_until_started(files: ClusterFiles, before: Node) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -31,6 +32,20 @@ _STATES: Final = (
 )
 _TRANSACTION_SECONDS_MAX: Final = 900
 """Longer than a transaction may last, unless transaction.max.timeout.ms was raised."""
+
+
+def _silent_for(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """``--silent-for``: what is done to transactions that were written to lately."""
+    return click.option(
+        "--silent-for",
+        "silent_s",
+        type=click.FloatRange(min=0),
+        default=_TRANSACTION_SECONDS_MAX,
+        show_default=True,
+        metavar="SECONDS",
+        help=f"{what} what was written to within this time; no less than "
+        "transaction.max.timeout.ms.",
+    )
 
 
 @click.group("transaction")
@@ -134,15 +149,7 @@ async def _described(admin: AdminClient, name: str) -> TransactionDescription:
 @click.option(
     "--topic", "topics", multiple=True, help="Look here only; may be repeated. Else in all topics."
 )
-@click.option(
-    "--silent-for",
-    "silent_s",
-    type=click.FloatRange(min=0),
-    default=_TRANSACTION_SECONDS_MAX,
-    show_default=True,
-    metavar="SECONDS",
-    help="Leave out what was written to within this time; no less than transaction.max.timeout.ms.",
-)
+@_silent_for("Leave out")
 @cluster_command
 async def find_hanging(target: Target, topics: tuple[str, ...], silent_s: float) -> None:
     r"""Find transactions that nobody will end.
@@ -201,15 +208,7 @@ async def _hanging(
 @click.argument("topic")
 @click.argument("partition", type=click.IntRange(min=0))
 @click.argument("offset", type=click.IntRange(min=0))
-@click.option(
-    "--silent-for",
-    "silent_s",
-    type=click.FloatRange(min=0),
-    default=_TRANSACTION_SECONDS_MAX,
-    show_default=True,
-    metavar="SECONDS",
-    help="Refuse what was written to within this time; no less than transaction.max.timeout.ms.",
-)
+@_silent_for("Refuse")
 @cluster_command
 async def abort_hanging(
     target: Target, topic: str, partition: int, offset: int, silent_s: float
