@@ -122,11 +122,15 @@ class GroupService:
         know that it coordinates nothing any more, and does not know the last commits.
 
         Raises:
-            PartitionError: as `shard`; NOT_COORDINATOR, this broker cannot be sure.
+            PartitionError: as `shard`; COORDINATOR_LOAD_IN_PROGRESS, it cannot be sure and may be
+                soon; NOT_COORDINATOR, it cannot for long. All clients ask again after the first;
+                after the second librdkafka never asks for the offsets of its assignment again.
         """
         shard = self.shard(group_id)
         if not self.runtime.is_surely_current(self.runtime.partition_of(group_id)):
-            raise PartitionError(ErrorCode.NOT_COORDINATOR)
+            is_long = self._broker.lifecycle.is_without_lease_for_long
+            code = ErrorCode.NOT_COORDINATOR if is_long else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            raise PartitionError(code)
         return shard
 
     def shards(self) -> list[GroupShard]:

@@ -59,6 +59,7 @@ class Lifecycle:
         self._may_stop = trio.Event()
         self._is_stopping = False
         self._shown_at = -math.inf  # when the last heartbeat was sent that was answered
+        self._lost_at = -math.inf  # when the lease ended before its time, or this broker began
         self._wake = trio.Event()
 
     @property
@@ -80,11 +81,26 @@ class Lifecycle:
         broker = self._broker
         if not broker.topology.is_clustered:
             return True
+        return broker.clock.monotonic() < self._shown_at + self._lease_seconds
+
+    @property
+    def is_without_lease_for_long(self) -> bool:
+        """True when there was none for a session timeout: most likely, others lead by now.
+
+        Before, it is most likely that a controller has failed, and a new one will confirm soon.
+        """
+        broker = self._broker
+        since = max(self._lost_at, self._shown_at + self._lease_seconds)
+        session_s = broker.config.broker_session_timeout_ms / 1000
+        return broker.topology.is_clustered and broker.clock.monotonic() > since + session_s
+
+    @property
+    def _lease_seconds(self) -> float:
         # The controller that answered may have been none any more for as long as an election takes.
-        config = broker.config
+        config = self._broker.config
         session_ms = config.broker_session_timeout_ms
         margin_ms = min(config.controller_quorum_election_timeout_ms, session_ms // 4)
-        return (broker.clock.monotonic() - self._shown_at) * 1000 < session_ms - margin_ms
+        return (session_ms - margin_ms) / 1000
 
     def shown(self, sent_at: float) -> None:
         """The controller has taken a heartbeat that was sent then (monotonic seconds).
@@ -92,9 +108,12 @@ class Lifecycle:
         It had not fenced the broker before: then others may lead, and the broker has yet to hear.
         """
         self._shown_at = sent_at
+        self._lost_at = -math.inf
 
     def controller_lost(self) -> None:
         """The connection to the controller ended: perhaps it takes this broker for dead by that."""
+        if self.has_lease:
+            self._lost_at = self._broker.clock.monotonic()
         self._shown_at = -math.inf
         self._wake.set()
 
@@ -153,6 +172,7 @@ class Lifecycle:
         Raises:
             StartError: the cluster does not want it.
         """
+        self._lost_at = self._broker.clock.monotonic()
         await self._join()
         if not self._broker.topology.is_clustered:
             task_status.started()
@@ -168,8 +188,11 @@ class Lifecycle:
                 pause = _LEAVE_PAUSE_SECONDS
             elif not is_started:
                 pause = _JOIN_PAUSE_SECONDS
-            else:
+            elif self.is_in_service and self.has_lease:
                 pause = interval
+            else:
+                # What needs a lease is refused, and clients ask again and again.
+                pause = min(interval, _RETRY_SECONDS)
             with trio.move_on_after(pause):
                 await self._wake.wait()
             self._wake = trio.Event()

@@ -122,12 +122,20 @@ async def test_a_coordinator_that_may_be_none_any_more_gives_no_stable_offsets(
         broker.lifecycle.shown(now)
         assert await committed(client, require_stable=True) == (0, 7)
         broker.lifecycle.shown(now - 60)  # since then the controller may have given it to others
-        refused = (ErrorCode.NOT_COORDINATOR, -1)
-        assert await committed(client, require_stable=True) == refused
+        wait = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
+        assert await committed(client, require_stable=True) == wait
+        assert await committed(client) == (0, 7)
+        broker.lifecycle.shown(now - 121)  # and most likely has
+        elsewhere = (ErrorCode.NOT_COORDINATOR, -1)
+        assert await committed(client, require_stable=True) == elsewhere
         assert await committed(client) == (0, 7)
         broker.lifecycle.shown(now)
+        assert await committed(client, require_stable=True) == (0, 7)
+        broker.lifecycle.controller_lost()  # there will be another one
+        assert await committed(client, require_stable=True) == wait
+        broker.lifecycle.shown(now)
         cluster.nodes[1].partition(OFFSETS_TOPIC).is_frozen = True  # it is being handed over
-        assert await committed(client, require_stable=True) == refused
+        assert await committed(client, require_stable=True) == wait
 
 
 async def test_a_new_coordinator_tells_nothing_that_could_still_be_lost(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from minikafka.metadata.brokers import Registration
 from minikafka.metadata.decision import Refusal
 from minikafka.metadata.fencing import ShutdownProgress
+from tests.broker.cluster_harness import running_cluster
 from tests.broker.harness import running_broker
 
 STRANGER = 99
@@ -33,3 +34,22 @@ async def test_only_who_was_in_service_all_the_time_keeps_leading(tmp_path: Path
 
         # The first one tells the controller that it lives; before, others may have been chosen.
         assert [await heartbeat() for _ in range(3)] == [False, True, True]
+
+
+async def test_a_lease_does_not_wait_for_the_next_regular_heartbeat(tmp_path: Path) -> None:
+    """Those are an hour apart here; all other leases are over when the controller is gone."""
+    async with running_cluster(
+        tmp_path, "broker.heartbeat.interval.ms=3600000", "broker.session.timeout.ms=7200000"
+    ) as cluster:
+        brokers = [node.broker for node in cluster.running]
+        await cluster.until(lambda: all(one.lifecycle.has_lease for one in brokers))
+        assert not any(one.lifecycle.is_without_lease_for_long for one in brokers)
+        old = await cluster.controller()
+        await cluster.kill(old.node_id)
+        others = [node.broker for node in cluster.running]
+        await cluster.until(lambda: any(one.controller.is_active for one in others))
+        await cluster.until(lambda: all(one.lifecycle.has_lease for one in others))
+        assert not any(one.lifecycle.is_without_lease_for_long for one in others)
+        await cluster.start(old.node_id)
+        await cluster.until(lambda: old.broker.lifecycle.has_lease)
+        assert not old.broker.lifecycle.is_without_lease_for_long

@@ -3,6 +3,7 @@
 A group or partition without an offset answers -1, which is not an error. With ``require_stable``
 (consumers that read committed transactions) a coordinator answers only while it is certain that it
 is none of yesterday: in Kafka one that was cut off answers with offsets that have been left behind.
+One that cannot be certain at the moment asks for patience with COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
