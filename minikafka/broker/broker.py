@@ -35,6 +35,7 @@ from ..storage.log_directory import LogDirectory
 from .change_error import ChangeError
 from .checkpointer import Checkpointer
 from .clock import Clock
+from .cluster_view import Departures
 from .config import BROKER_SETTINGS, BrokerConfig
 from .controller import Controller
 from .fetch_sessions import FetchSessionCache
@@ -82,6 +83,7 @@ class Broker:
         controller: decides, while this node leads the quorum.
         forwarder: brings requests to the active controller.
         operations: what brokers ask of the controller.
+        departures: the brokers that left service lately.
         lifecycle: registration and heartbeats.
         interconnect: connections between nodes; in a cluster only.
         incarnation: sixteen bytes that are new in each process.
@@ -120,6 +122,7 @@ class Broker:
         self.controller = Controller(self)
         self.forwarder = Forwarder(self)
         self.operations = Operations(self)
+        self.departures = Departures(self)
         self.lifecycle = Lifecycle(self)
         self.replicas = Replicas(self)
         self.topics = self.replicas.topics
@@ -299,11 +302,15 @@ class Broker:
     async def _follow(self, records: Sequence[MetadataRecord]) -> None:
         if self.interconnect is not None:
             self.interconnect.follow(records)
+        if self.replicas.is_active:
+            self.departures.look()
         await self.replicas.apply(records)
 
     async def _follow_replaced(self) -> None:
         if self.interconnect is not None:
             self.interconnect.image_replaced()
+        if self.replicas.is_active:
+            self.departures.look()
         await self.replicas.image_replaced()
 
     async def change(self, decide: Callable[[], Decision[_T]]) -> _T:

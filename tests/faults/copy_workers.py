@@ -7,8 +7,10 @@ KIND is one of `WORKERS`; NUMBER makes the group's static member and the transac
 
 from __future__ import annotations
 
+import faulthandler
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import confluent_kafka
@@ -27,6 +29,7 @@ _TRANSACTION_TIMEOUT_MS = 5_000
 _PATIENCE_MS = 3_000
 _PATIENCE_S = 30.0
 _POLL_S = 0.5
+_HANG_S = 40.0
 
 
 def transactional_id_of(number: int) -> str:
@@ -123,7 +126,8 @@ class _ConfluentCopier:
             for message in messages:
                 self._producer.produce(OUTPUT, message.value(), partition=message.partition())
             group: Any = self._consumer.consumer_group_metadata()
-            self._producer.send_offsets_to_transaction(offsets, group, _PATIENCE_S)
+            with _or_else_exit():
+                self._producer.send_offsets_to_transaction(offsets, group, _PATIENCE_S)
             self._until_done(self._producer.commit_transaction)
         except confluent_kafka.KafkaException as failure:
             sys.stderr.write(f"{failure}\n")
@@ -148,6 +152,20 @@ class _ConfluentCopier:
         for partition in self._consumer.committed(self._consumer.assignment(), _PATIENCE_S):
             partition.offset = max(partition.offset, 0)
             self._consumer.seek(partition)
+
+
+@contextmanager
+def _or_else_exit() -> Generator[None]:
+    """End the process when a call has hung for long.
+
+    librdkafka forgets a broker that Metadata does not name any more, but waits for it without an
+    end where it was the group's coordinator, whatever timeout it was given (issues 5456 and 5511).
+    """
+    faulthandler.dump_traceback_later(_HANG_S, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 WORKERS: Final[dict[str, Callable[[str, int], None]]] = {

@@ -2,8 +2,9 @@
 
 Topics that do not exist are created when the client and ``auto.create.topics.enable`` allow it;
 other than in Kafka they are there in the same answer, so that clients need no retry. Version 0 asks
-for all topics with an empty list, later ones with null. Brokers that are fenced are not listed, and
-a partition whose leader is one of them, or on a disk that failed, is LEADER_NOT_AVAILABLE.
+for all topics with an empty list, later ones with null. Brokers that are fenced are not listed, but
+for a moment after they left (`Departures`); a partition whose leader is one of them, or on a disk
+that failed, is LEADER_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ..cluster_view import (
     ClusterView,
     check_leaders,
     controller_for_clients,
-    live_brokers,
+    known_brokers,
 )
 from ..groups import OFFSETS_TOPIC
 from ..partition import PartitionError
@@ -66,7 +67,7 @@ async def handle(
             MetadataResponseBroker(
                 node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack
             )
-            for one in live_brokers(broker)
+            for one in known_brokers(broker)
         ],
         cluster_id=broker.cluster_id,
         controller_id=controller_for_clients(broker),
