@@ -4,13 +4,30 @@ Two families: a batch the log will not take (the client's doing, the log is unch
 `StorageError` (the disk's doing, the partition is offline until it is opened again).
 """
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+
+class RecordError(NamedTuple):
+    """Which record of a refused batch is to blame, and for what (KIP-467)."""
+
+    batch_index: int
+    message: str
 
 
 class LogError(Exception):
-    """Something a log refuses or cannot do; `error_code` is Kafka's code for it."""
+    """Something a log refuses or cannot do; `error_code` is Kafka's code for it.
+
+    Attributes:
+        record_errors: the records because of which their batch was refused, where that is known:
+            a client can tell them from their neighbours.
+    """
 
     error_code: ClassVar[int] = -1  # UNKNOWN_SERVER_ERROR
+
+    def __init__(self, *reasons: object, record_errors: Sequence[RecordError] = ()) -> None:
+        super().__init__(*reasons)
+        self.record_errors = record_errors
 
 
 class OffsetOutOfRange(LogError):

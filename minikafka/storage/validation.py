@@ -7,9 +7,12 @@ bounds. Internal appends may bring several batches and control batches, and no s
 
 Compressed records are not decompressed and uncompressed ones not decoded: the timestamp bounds are
 checked on the batch's base and largest timestamp. One exception: a compacted topic refuses records
-without a key, as Kafka does, and for that a client's batch has to be decoded.
+without a key, as Kafka does, and for that a client's batch has to be decoded. Whoever sent a batch
+with such records, or with timestamps out of bounds, hears which ones they are (KIP-467).
 """
 
+from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from minikafka.protocol.records.batch import (
@@ -22,12 +25,13 @@ from minikafka.protocol.records.batch import (
 )
 from minikafka.protocol.records.compression import Compression
 from minikafka.protocol.records.errors import CorruptBatchError, UnsupportedMagicError
-from minikafka.protocol.records.record import decode_records
+from minikafka.protocol.records.record import Record, decode_records
 from minikafka.storage.errors import (
     CorruptMessage,
     InvalidRecord,
     InvalidTimestamp,
     MessageTooLarge,
+    RecordError,
     UnsupportedCompressionType,
     UnsupportedForMessageFormat,
 )
@@ -38,6 +42,9 @@ ZSTD_PRODUCE_VERSION_MIN: Final = 7
 
 BATCHES_PER_APPEND_MAX: Final = 10_000
 """Batches in one append by a leader; their headers are parsed before anything is written."""
+
+RECORD_ERRORS_MAX: Final = 100_000
+"""Records of one batch that a refusal names; more of them are not told from their neighbours."""
 
 _COMPRESSION_MAX: Final = max(Compression)
 
@@ -140,37 +147,62 @@ def validate_client_batches(
             f"zstd in produce version {request_version}; it needs {ZSTD_PRODUCE_VERSION_MIN}"
         )
     if config.message_timestamp_type == "CreateTime":
-        _validate_timestamps(header, config, now_ms)
+        _validate_timestamps(records, header, config, now_ms)
     if config.cleanup_compact:
         _require_keys(records)
     return batches
 
 
-def _validate_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def _validate_timestamps(
+    records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int
+) -> None:
     if header.has_log_append_time:
         raise InvalidTimestamp("the batch claims LogAppendTime; only the broker sets that")
     if header.max_timestamp < 0:
         return  # records without a timestamp
-    if header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
-        raise InvalidTimestamp(
+    latest_ms = now_ms + config.message_timestamp_after_max_ms
+    earliest_ms = now_ms - config.message_timestamp_before_max_ms
+    if header.max_timestamp > latest_ms:
+        reason = (
             f"timestamp {header.max_timestamp} is more than message.timestamp.after.max.ms = "
             f"{config.message_timestamp_after_max_ms} ahead of the broker's clock {now_ms}"
         )
-    if now_ms - header.base_timestamp > config.message_timestamp_before_max_ms:
-        raise InvalidTimestamp(
+    elif header.base_timestamp < earliest_ms:
+        reason = (
             f"timestamp {header.base_timestamp} is more than message.timestamp.before.max.ms = "
             f"{config.message_timestamp_before_max_ms} behind the broker's clock {now_ms}"
         )
+    else:
+        return
+    raise InvalidTimestamp(
+        reason,
+        record_errors=_record_errors(
+            records,
+            lambda record: (
+                record.timestamp >= 0 and not earliest_ms <= record.timestamp <= latest_ms
+            ),
+            f"the timestamp is not between {earliest_ms} and {latest_ms}",
+        ),
+    )
 
 
 def _require_keys(records: Buffer) -> None:
+    found = _record_errors(records, lambda record: record.key is None, "the record has no key")
+    if found:
+        raise InvalidRecord(
+            f"record {found[0].batch_index} of the batch has no key; a topic with "
+            f"cleanup.policy=compact needs one",
+            record_errors=found,
+        )
+
+
+def _record_errors(
+    records: Buffer, is_wrong: Callable[[Record], bool], message: str
+) -> list[RecordError]:
+    """The records of a batch that are wrong, not more than `RECORD_ERRORS_MAX`."""
     try:
         decoded = decode_records(records)
     except CorruptBatchError as error:
         raise CorruptMessage(str(error)) from error
-    for record in decoded:
-        if record.key is None:
-            raise InvalidRecord(
-                f"record {record.offset} of the batch has no key; a topic with "
-                f"cleanup.policy=compact needs one"
-            )
+    wrong = (index for index, record in enumerate(decoded) if is_wrong(record))
+    return [RecordError(index, message) for index in islice(wrong, RECORD_ERRORS_MAX)]

@@ -92,6 +92,17 @@ async def test_a_refused_batch_leaves_its_neighbours_alone(tmp_path: Path) -> No
         assert codes == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
 
 
+async def test_a_refused_batch_says_which_records_are_to_blame(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", cleanup_policy="compact")
+        batch = encode_batch([(key, b"v", (), 5) for key in (b"a", None, b"b", None)])
+        answer = await client.produce("t", batch=bytes(batch))
+        assert answer.error_code == ErrorCode.INVALID_RECORD
+        assert [one.batch_index for one in answer.record_errors] == [1, 3]
+        assert (await client.produce("t", batch=batch_of(b"v"))).record_errors == []
+
+
 @pytest.mark.usefixtures("autojump_clock")
 async def test_null_instead_of_records_is_refused(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:

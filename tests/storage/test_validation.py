@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from minikafka.protocol.crc import crc32c
 from minikafka.protocol.records.assembly import assemble_batch
+from minikafka.protocol.records.builder import encode_batch
 from minikafka.protocol.records.compression import Compression
 from minikafka.protocol.records.control import ControlType, encode_control_batch
 from minikafka.storage import errors
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.validation import (
     BATCHES_PER_APPEND_MAX,
+    RECORD_ERRORS_MAX,
     split_batches,
     validate_batch,
     validate_client_batches,
@@ -215,6 +217,35 @@ def test_a_compacted_topic_needs_keys() -> None:
     for compression in (Compression.NONE, Compression.GZIP):
         batch = batch_of("a", key=None, compression=compression)
         refused(batch, errors.InvalidRecord, "has no key", cleanup_compact=True)
+
+
+def wrong_records(batch: bytes, config: LogConfig) -> list[int]:
+    with pytest.raises(errors.LogError) as refusal:
+        validate(batch, config)
+    return [one.batch_index for one in refusal.value.record_errors]
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_a_refusal_names_the_records_without_a_key(compression: Compression) -> None:
+    batch = encode_batch(
+        [(key, b"v", (), NOW_MS) for key in (b"a", None, b"b", None)], compression=compression
+    )
+    assert wrong_records(bytes(batch), LogConfig(cleanup_compact=True)) == [1, 3]
+
+
+def test_a_refusal_names_no_more_records_than_it_may() -> None:
+    batch = encode_batch([(None, b"", (), NOW_MS)] * (RECORD_ERRORS_MAX + 1))
+    config = LogConfig(cleanup_compact=True, max_message_bytes=len(batch))
+    assert wrong_records(bytes(batch), config) == list(range(RECORD_ERRORS_MAX))
+
+
+def test_a_refusal_names_the_records_with_a_timestamp_out_of_bounds() -> None:
+    def batch(*timestamps: int) -> bytes:
+        return bytes(encode_batch([(b"k", b"v", (), one) for one in timestamps]))
+
+    config = LogConfig(message_timestamp_before_max_ms=DAY_MS, message_timestamp_after_max_ms=9)
+    assert wrong_records(batch(NOW_MS, NOW_MS + 10, NOW_MS + 9, NOW_MS + 11), config) == [1, 3]
+    assert wrong_records(batch(NOW_MS - DAY_MS - 1, -1, NOW_MS - DAY_MS), config) == [0]
 
 
 def test_a_compacted_topic_refuses_what_it_cannot_decode() -> None:

@@ -7,7 +7,8 @@ refused with NOT_ENOUGH_REPLICAS where fewer than min.insync.replicas are in syn
 NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER or (after the request's timeout)
 REQUEST_TIMED_OUT when nobody knows whether the records will stay. A retry that turns out to be a
 duplicate waits like the first attempt. From version 10 on whoever asked the wrong broker hears who
-leads (KIP-951); version 13 names topics by id (KIP-516).
+leads (KIP-951); version 13 names topics by id (KIP-516). From version 8 on the records because of
+which a batch was refused are named (KIP-467).
 
 Before the first batch of a transaction is appended to a partition, the producer's coordinator has
 to confirm that the partition is in it; from version 12 on it is added by that (KIP-890).
@@ -24,6 +25,7 @@ import trio
 from ...metadata.controller import INTERNAL_TOPICS
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -194,6 +196,13 @@ class _Appending:
             log_start_offset=-1,
             error_message=self.failure,
         )
+        if isinstance(error, LogError) and error.record_errors:
+            answer.record_errors = [
+                BatchIndexAndErrorMessage(
+                    batch_index=one.batch_index, batch_index_error_message=one.message
+                )
+                for one in error.record_errors
+            ]
         if code in LEADER_ELSEWHERE:
             leader = current_leader(self._broker, topic.name, topic.topic_id, asked.index)
             answer.current_leader = LeaderIdAndEpoch(
