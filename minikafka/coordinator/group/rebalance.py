@@ -5,6 +5,8 @@
     JoinGroup* -> all joined, or time is up -> number of the generation stored -> joins answered
     SyncGroup* -> the leader's has come -> assignment stored -> syncs answered, Stable
 
+A rebalance that finds no members leaves the group Empty at once.
+
 Every member that does not wait in JoinGroup or SyncGroup has a session timer. Whoever leaves the
 group while it waits is answered on the way out, so no request is ever forgotten.
 """
@@ -12,6 +14,7 @@ group while it waits is answered on the way out, so no request is ever forgotten
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from minikafka.protocol.errors import ErrorCode
@@ -107,20 +110,22 @@ class Rebalance:
         if group.members and not group.elect_joined_leader():
             self._await_joins(group)
             return
-        group.is_join_closing = True
         stored = group.next_generation_to_store(self._context.now.wall_ms)
-        self._context.append(
-            [GroupEntry(group.group_id, stored)], partial(self._join_closed, group)
-        )
+        done: Callable[[ErrorCode], None] = partial(self._join_closed, group)
+        if group.members:
+            group.is_join_closing = True
+        else:
+            # Nobody waits to hear the number: like Kafka's, the group is empty before it is stored.
+            self._become_empty(group)
+            done = _nobody_waits
+        self._context.append([GroupEntry(group.group_id, stored)], done)
 
     def _join_closed(self, group: ClassicGroup, error: ErrorCode) -> None:
         group.is_join_closing = False
         if error is not ErrorCode.NONE:
             self._join_failed(group, write_error(error))
-        elif not group.members:
-            group.protocol_name = None
-            group.compute_subscribed_topics()
-            group.move_to(GroupState.EMPTY)
+        elif not group.members:  # they have left while it was stored
+            self._become_empty(group)
         elif not group.elect_joined_leader():
             self._await_joins(group)  # all who had joined are gone again
         else:
@@ -137,11 +142,14 @@ class Rebalance:
         if group.members:
             self._await_joins(group)
         else:
-            # Offsets must not expire by a time from before the group was in use.
-            group.current_state_timestamp_ms = self._context.now.wall_ms
-            group.protocol_name = None
-            group.compute_subscribed_topics()
-            group.move_to(GroupState.EMPTY)
+            self._become_empty(group)
+
+    def _become_empty(self, group: ClassicGroup) -> None:
+        # Stored or not: offsets must not expire by a time from before the group was in use.
+        group.current_state_timestamp_ms = self._context.now.wall_ms
+        group.protocol_name = None
+        group.compute_subscribed_topics()
+        group.move_to(GroupState.EMPTY)
 
     def _begin_generation(self, group: ClassicGroup) -> None:
         group.protocol_name = group.select_protocol()
@@ -261,6 +269,10 @@ class Rebalance:
 def session_timer(group: ClassicGroup, member_id: str) -> Timer:
     """The timer that ends a member's session."""
     return Timer(TimerKind.SESSION, group.group_id, member_id)
+
+
+def _nobody_waits(_error: ErrorCode) -> None:
+    pass
 
 
 def _join_timer(group: ClassicGroup) -> Timer:

@@ -3,7 +3,7 @@
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from tests.coordinator.group.harness import SESSION_MS, Shell, member
+from tests.coordinator.group.harness import GROUP, SESSION_MS, Shell, member
 
 
 @pytest.fixture
@@ -35,6 +35,47 @@ def test_the_last_member_leaves_an_empty_group_of_the_next_generation(shell: She
     shell.leave_v2(one)
     assert shell.state() == "Empty"
     assert shell.stable_group(1)[0] == generation + 2
+
+
+def test_a_group_is_empty_as_soon_as_its_last_member_has_left(shell: Shell) -> None:
+    """Whoever stops the last consumer may delete the group right away."""
+    generation, (one,) = shell.stable_group(1)
+    shell.holds_commits = True
+    shell.leave_v2(one)
+    assert shell.state() == "Empty"
+    joining = shell.join(shell.get_id())
+    assert shell.state() == "PreparingRebalance"
+    shell.commit_all()
+    shell.advance(3)
+    shell.commit_all()
+    assert joining.response.generation_id == generation + 2
+
+
+def test_an_empty_group_can_be_deleted_before_its_emptiness_is_stored(shell: Shell) -> None:
+    _, (one,) = shell.stable_group(1)
+    shell.holds_commits = True
+    shell.leave_v2(one)
+    deleting = shell.delete_groups(GROUP)
+    shell.commit_all()
+    assert deleting.response.results[0].error_code == ErrorCode.NONE
+    assert shell.restart().state() == "Dead"
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_everybody_leaves_while_the_generation_is_being_stored(
+    shell: Shell, is_stored: bool
+) -> None:
+    one = shell.get_id()
+    shell.holds_commits = True
+    shell.join(one)
+    shell.advance(3)
+    assert shell.leave_v2(one) is ErrorCode.NONE
+    assert shell.state() == "PreparingRebalance"
+    if is_stored:
+        shell.commit_all()
+    else:
+        shell.advance(5)  # offsets.commit.timeout.ms
+    assert shell.state() == "Empty"
 
 
 def test_a_batch_is_answered_for_each_and_rebalances_once(shell: Shell) -> None:
