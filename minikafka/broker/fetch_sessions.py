@@ -38,13 +38,24 @@ class SessionError(Exception):
 
 
 class CachedPartition:
-    """What a session remembers of a partition: what to fetch and what was last told."""
+    """What a session remembers of a partition: what to fetch and what was last told.
 
-    __slots__ = ("asked", "high_watermark", "key", "last_stable_offset", "log_start_offset")
+    ``topic_name`` is the name that its topic has, or had when its id was last known; "" until then.
+    """
+
+    __slots__ = (
+        "asked",
+        "high_watermark",
+        "key",
+        "last_stable_offset",
+        "log_start_offset",
+        "topic_name",
+    )
 
     def __init__(self, key: PartitionKey, asked: FetchPartition) -> None:
         self.key = key
         self.asked = asked
+        self.topic_name = key[0]
         self.high_watermark = -1
         self.log_start_offset = -1
         self.last_stable_offset = -1

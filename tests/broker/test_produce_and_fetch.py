@@ -8,6 +8,7 @@ import trio.testing
 
 from minikafka.broker.broker import Broker
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from minikafka.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -153,16 +154,19 @@ async def test_a_long_poll_waits_for_min_bytes(tmp_path: Path) -> None:
         assert values_of(answer.responses[0].partitions[0])[:2] == [b"one", b"two"]
 
 
-async def test_deleting_a_topic_ends_the_long_polls_on_it(tmp_path: Path) -> None:
-    from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+async def delete_t(client: WireClient) -> None:
+    request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
+    answer = await client.ask(request, 3, DeleteTopicsResponse)
+    assert answer.responses[0].error_code == ErrorCode.NONE
 
+
+async def test_deleting_a_topic_ends_the_long_polls_on_it(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client, admin = under_test.connect(), under_test.connect()
         await client.create_topic("t")
         await client.send(fetch_request("t", 0, max_wait_ms=60_000), 11)
         await trio.testing.wait_all_tasks_blocked(0.01)
-        request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
-        await admin.ask(request, 3, DeleteTopicsResponse)
+        await delete_t(admin)
         _, answer = await client.receive(FetchResponse, 11)
         code = answer.responses[0].partitions[0].error_code
         assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -279,6 +283,40 @@ async def test_an_unknown_topic_id_is_not_an_unknown_name(tmp_path: Path) -> Non
         refused = await client.ask(produce, 13, ProduceResponse)
         code = refused.responses[0].partition_responses[0].error_code
         assert code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def test_a_session_knows_the_name_of_a_topic_that_was_deleted_and_made_again(
+    tmp_path: Path,
+) -> None:
+    """Kafka keeps the name with the partition: only a new session asks for an unknown id."""
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        topic_id = under_test.broker.image.topics["t"].topic_id
+
+        async def ask(session_id: int, epoch: int, *, names_it: bool) -> tuple[int, int]:
+            request = fetch_request("t", 0)
+            request.topics[0] = FetchTopic(
+                topic_id=topic_id, partitions=request.topics[0].partitions
+            )
+            if not names_it:
+                request.topics = []
+            request.session_id, request.session_epoch = session_id, epoch
+            answer = await client.ask(request, 13, FetchResponse)
+            assert answer.responses[0].topic_id == topic_id
+            return answer.session_id, answer.responses[0].partitions[0].error_code
+
+        session, code = await ask(0, 0, names_it=True)
+        assert (session > 0, code) == (True, ErrorCode.NONE)
+        await delete_t(client)
+        for epoch, names_it in ((1, False), (2, True)):
+            code = (await ask(session, epoch, names_it=names_it))[1]
+            assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        await client.create_topic("t")
+        for epoch, names_it in ((3, False), (4, True)):
+            code = (await ask(session, epoch, names_it=names_it))[1]
+            assert code == ErrorCode.INCONSISTENT_TOPIC_ID
+        assert (await ask(0, 0, names_it=True))[1] == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 async def test_nothing_is_seen_before_it_is_on_the_disk_where_the_topic_wants_that(

@@ -188,11 +188,10 @@ class _Reader:
         return found, urgent or total >= request.min_bytes
 
     def _read_one(self, cached: CachedPartition, remaining: int, *, is_first: bool) -> _Found:
-        name, topic_id, number = cached.key
+        number = cached.key[2]
         asked = cached.asked
         broker = self._broker
-        name = broker.topic_name(name, topic_id, self._by_id)
-        partition = self._find(name, number, asked.current_leader_epoch)
+        partition = self._find(self._topic_name(cached), number, asked.current_leader_epoch)
         self.partitions[cached] = partition
         log = partition.log
         high_watermark = log.high_watermark
@@ -241,6 +240,28 @@ class _Reader:
             except OSError as error:
                 raise log.fail(error) from error
         return _Found(cached, answer, read.records.size_bytes)
+
+    def _topic_name(self, cached: CachedPartition) -> str:
+        """The topic to read. An id that was known once goes on with the name that it had then.
+
+        Raises:
+            PartitionError: no topic ever had the id here (UNKNOWN_TOPIC_ID), or the topic that had
+                it was deleted (UNKNOWN_TOPIC_OR_PARTITION), perhaps to be made again
+                (INCONSISTENT_TOPIC_ID).
+        """
+        if not self._by_id:
+            return cached.topic_name
+        image = self._broker.image
+        topic = image.topics_by_id.get(cached.key[1])
+        if topic is not None:
+            cached.topic_name = topic.name
+        elif not cached.topic_name:
+            raise PartitionError(ErrorCode.UNKNOWN_TOPIC_ID)
+        elif cached.topic_name in image.topics:
+            raise PartitionError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        else:
+            raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return cached.topic_name
 
     def size_of(self, cached: CachedPartition) -> int | None:
         """Bytes that a partition has for this fetch now; None when it has an error."""
