@@ -20,7 +20,7 @@ import trio
 from ..metadata.decision import Decision
 from ..metadata.image import RESOURCE_BROKER, MetadataImage
 from ..metadata.placement import Placement
-from ..metadata.records import MetadataRecord
+from ..metadata.records import MetadataRecord, SettingRecord
 from ..metadata.replication_rules import ReplicationRules
 from ..metadata.settings import Value, parse_setting
 from ..metadata.topic_settings import topic_values
@@ -145,6 +145,7 @@ class Broker:
         store.follow_replaced = self._follow_replaced
         self._last_leader: int | None = None
         self._producer_ids = iter(range(0))
+        self.settings_changed = trio.lowlevel.ParkingLot()
         self.is_stopping = False
 
     @property
@@ -305,6 +306,8 @@ class Broker:
         if self.replicas.is_active:
             self.departures.look()
         await self.replicas.apply(records)
+        if any(isinstance(one, SettingRecord) for one in records):
+            self.settings_changed.unpark_all()
 
     async def _follow_replaced(self) -> None:
         if self.interconnect is not None:
@@ -312,6 +315,7 @@ class Broker:
         if self.replicas.is_active:
             self.departures.look()
         await self.replicas.image_replaced()
+        self.settings_changed.unpark_all()
 
     async def change(self, decide: Callable[[], Decision[_T]]) -> _T:
         """Change the metadata, where this node is the active controller; see `Controller.change`.
@@ -364,6 +368,17 @@ class Broker:
                 if key in BROKER_SETTINGS:
                     values[key] = parse_setting(BROKER_SETTINGS[key], text)
         return values
+
+    def effective_int(self, name: str) -> int:
+        """What one broker setting that is a number is now, without a look at all the others."""
+        value = self.config.value_of(name)
+        for resource in (str(self.node_id), ""):
+            text = self.image.settings.get((RESOURCE_BROKER, resource), {}).get(name)
+            if text is not None:
+                value = parse_setting(BROKER_SETTINGS[name], text)
+                break
+        assert isinstance(value, int)
+        return value
 
     def effective_topic_values(self, name: str) -> dict[str, Value]:
         """Topic settings by Kafka name: the topic's own over the broker's."""

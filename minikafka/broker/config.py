@@ -139,8 +139,10 @@ class BrokerConfig:
     socket_receive_buffer_bytes: int = _set(
         -1, "SO_RCVBUF of a connection; -1 leaves it alone.", -1
     )
-    max_connections: int = _set(10_000, "Connections at once; one more is closed.", 1)
-    max_connections_per_ip: int = _set(10_000, "Connections at once from one address.", 1)
+    max_connections: int = _set(10_000, "Connections at once; one more is closed.", 1, dynamic=True)
+    max_connections_per_ip: int = _set(
+        10_000, "Connections at once from one address.", 1, dynamic=True
+    )
     connections_max_idle_ms: int = _set(
         600_000, "An idle connection is closed after this.", -1, long=True
     )
@@ -228,7 +230,7 @@ class BrokerConfig:
     )
 
     producer_id_expiration_ms: int = _set(
-        _DAY_MS, "A producer id is forgotten when it was idle for this long.", 1
+        _DAY_MS, "A producer id is forgotten when it was idle for this long.", 1, dynamic=True
     )
 
     compression_type: str = _set(
@@ -290,7 +292,7 @@ class BrokerConfig:
     )
     log_cleaner_enable: bool = _set(True, "Compact logs in the background.")
     log_cleaner_backoff_ms: int = _set(
-        15_000, "How long the cleaner rests when nothing is to do.", 0, long=True
+        15_000, "How long the cleaner rests when nothing is to do.", 0, long=True, dynamic=True
     )
     log_cleaner_delete_retention_ms: int = _set(
         _DAY_MS, "Default of delete.retention.ms.", 0, long=True, dynamic=True

@@ -50,16 +50,33 @@ async def run_maintenance(broker: Broker) -> None:
             _every, config.minikafka_log_reopen_interval_ms / 1000, reopen_offline, broker
         )
         if config.log_cleaner_enable:
-            nursery.start_soon(_every, config.log_cleaner_backoff_ms / 1000, _compact, broker)
+            nursery.start_soon(_clean, broker)
 
 
 async def _every(seconds: float, work: Callable[[Broker], Awaitable[None]], broker: Broker) -> None:
     while True:
         await trio.sleep(seconds)
-        try:
-            await work(broker)
-        except (OSError, LogError) as error:
-            logger.error("background work failed: %s", error)
+        await _try(work, broker)
+
+
+async def _try(work: Callable[[Broker], Awaitable[None]], broker: Broker) -> None:
+    try:
+        await work(broker)
+    except (OSError, LogError) as error:
+        logger.error("background work failed: %s", error)
+
+
+async def _clean(broker: Broker) -> None:
+    """Compact, rest for log.cleaner.backoff.ms, and so on; a change of it counts for this rest."""
+    while True:
+        begin = trio.current_time()
+        is_over = False
+        while not is_over:
+            end = begin + broker.effective_int("log.cleaner.backoff.ms") / 1000
+            with trio.move_on_at(end) as rest:
+                await broker.settings_changed.park()
+            is_over = rest.cancelled_caught
+        await _try(_compact, broker)
 
 
 async def _each_partition(broker: Broker, work: Callable[[Partition], None]) -> None:

@@ -269,7 +269,7 @@ class Replicas(PartitionTable):
             if state is not None:
                 state.configure(
                     topic_values(broker.image.topic_settings(name), broker_values),
-                    producer_id_expiration_ms=broker.config.producer_id_expiration_ms,
+                    producer_id_expiration_ms=broker.effective_int("producer.id.expiration.ms"),
                 )
                 state.min_insync_replicas = self._min_insync(name)
                 for partition in self.partitions_of(name):
@@ -283,7 +283,7 @@ class Replicas(PartitionTable):
                 name,
                 topic_id,
                 self._broker.effective_topic_values(name),
-                producer_id_expiration_ms=self._broker.config.producer_id_expiration_ms,
+                producer_id_expiration_ms=self._broker.effective_int("producer.id.expiration.ms"),
             )
             state.min_insync_replicas = self._min_insync(name)
         return state

@@ -64,7 +64,7 @@ class Server:
         self._idle = trio.Event()
         self._refused = 0
         self._refusals_told_next = float("-inf")
-        self._connections_max = min(broker.config.max_connections, descriptor_budget().connections)
+        self._descriptors = descriptor_budget().connections
 
     async def serve(self, listeners: list[socket.socket]) -> None:
         """Serve until `stop`, then drain."""
@@ -111,10 +111,9 @@ class Server:
 
     def _take(self, client: socket.socket, host: str, nursery: trio.Nursery) -> None:
         config = self._broker.config
-        if (
-            len(self.connections) >= self._connections_max
-            or self._per_address[host] >= config.max_connections_per_ip
-        ):
+        if len(self.connections) >= min(
+            self._broker.effective_int("max.connections"), self._descriptors
+        ) or self._per_address[host] >= self._broker.effective_int("max.connections.per.ip"):
             self._refuse(client, host)
             return
         client.setblocking(False)
@@ -140,15 +139,14 @@ class Server:
         if now < self._refusals_told_next:
             return
         self._refusals_told_next = now + _REFUSALS_TOLD_INTERVAL_SECONDS
-        config = self._broker.config
         logger.warning(
             "refused %d connections, the last from %s: max.connections=%d, the limit of open "
             "files allows %d, max.connections.per.ip=%d",
             self._refused,
             host,
-            config.max_connections,
-            self._connections_max,
-            config.max_connections_per_ip,
+            self._broker.effective_int("max.connections"),
+            self._descriptors,
+            self._broker.effective_int("max.connections.per.ip"),
         )
         self._refused = 0
 

@@ -13,6 +13,7 @@ import trio.testing
 from minikafka.broker.server import Server, bind, endpoint_of
 from minikafka.protocol.messages.fetch import FetchResponse
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tests.broker.handlers.config_requests import BROKER, SET, change
 from tests.broker.harness import WireClient, fetch_request, running_broker, values_of
 
 
@@ -62,6 +63,17 @@ async def test_one_connection_too_many_is_closed(tmp_path: Path) -> None:
 
 async def test_one_address_may_not_take_all_connections(tmp_path: Path) -> None:
     async with listening(tmp_path, "max.connections.per.ip=1") as found:
+        await ask(await found.connect())
+        assert await (await found.connect()).receive_frame() is None
+
+
+@pytest.mark.parametrize("name", ["max.connections", "max.connections.per.ip"])
+async def test_the_limits_of_connections_change_while_the_broker_runs(
+    tmp_path: Path, name: str
+) -> None:
+    async with listening(tmp_path, f"{name}=1") as found:
+        first = await found.connect()
+        assert await change(first, BROKER, "1", (name, SET, "2")) == 0
         await ask(await found.connect())
         assert await (await found.connect()).receive_frame() is None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trio.testing
 
 from minikafka.broker.config_resources import RESOURCES_PER_REQUEST_MAX
 from minikafka.protocol.errors import ErrorCode
@@ -15,6 +16,7 @@ from minikafka.protocol.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
+from minikafka.protocol.records import encode_batch
 from tests.broker.handlers.config_requests import (
     APPEND,
     BROKER,
@@ -33,7 +35,7 @@ from tests.broker.handlers.config_requests import (
     entries,
     replace,
 )
-from tests.broker.harness import running_broker
+from tests.broker.harness import running_broker, values_of
 
 
 async def test_changed_settings_of_a_topic_are_effective_at_once_and_after_a_restart(
@@ -129,6 +131,34 @@ async def test_a_setting_of_all_brokers_reaches_topics_that_have_none_of_their_o
         assert kept("follows") == 8000
         await client.create_topic("new")
         assert kept("new") == 8000
+
+
+async def test_the_cleaner_takes_another_rest_at_once(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, "log.cleaner.backoff.ms=3600000") as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", cleanup_policy="compact", segment_bytes="1024")
+        for value in (b"a" * 600, b"b" * 600, b"c" * 600):
+            await client.produce("t", batch=bytes(encode_batch([(b"key", value, (), 1000)])))
+        # Another setting does not end the rest.
+        assert await change(client, BROKER, "", ("log.retention.ms", SET, "8000")) == 0
+        assert values_of(await client.fetch("t", 0)) == [b"a" * 600]
+        assert await change(client, BROKER, "", ("log.cleaner.backoff.ms", SET, "1")) == 0
+        while values_of(await client.fetch("t", 0)) == [b"a" * 600]:
+            await trio.testing.wait_all_tasks_blocked()
+        assert values_of(await client.fetch("t", 0)) == [b"b" * 600]
+
+
+async def test_producers_are_forgotten_after_the_time_that_is_set_now(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, "producer.id.expiration.ms=5000") as under_test:
+        client = under_test.connect()
+        await client.create_topic("old")
+        for resource, value in (("", "6000"), ("1", "7000")):
+            setting = ("producer.id.expiration.ms", SET, value)
+            assert await change(client, BROKER, resource, setting) == 0
+        await client.create_topic("new")
+        for topic in ("old", "new"):
+            log = under_test.broker.partitions[topic, 0].log
+            assert log.config.producer_id_expiration_ms == 7000
 
 
 @pytest.mark.parametrize(
