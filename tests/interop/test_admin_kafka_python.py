@@ -18,10 +18,13 @@ from kafka.admin import (
 from kafka.errors import (
     InvalidConfigurationError,
     InvalidPartitionsError,
+    LogDirNotFoundError,
+    NoError,
     OffsetOutOfRangeError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
+from kafka.structs import TopicPartitionReplica
 
 pytestmark = pytest.mark.interop
 
@@ -154,8 +157,20 @@ def test_the_log_directory_and_producers_are_described(
     assert shown["name"] == topic
     assert shown["partitions"][0]["partition_size"] > 1000
     assert shown["partitions"][1] == {"partition_index": 1, **empty}
+    for path, error in ((described["log_dir"], NoError), ("/elsewhere", LogDirNotFoundError)):
+        replica = TopicPartitionReplica(topic, 1, 1)
+        assert admin.alter_replica_log_dirs({replica: path}) == {replica: error}
     (producer,) = admin.describe_producers([TopicPartition(topic, 0)]).values()
     assert [one.producer_epoch for one in producer.active_producers] == [0]
+
+
+def test_what_has_settings_is_listed(admin: Any, topic: str) -> None:
+    admin.create_topics([NewTopic(topic, 1, 1)])
+    (broker,) = admin.describe_cluster()["brokers"]
+    found = admin.list_config_resources()
+    assert topic in found["topic"]
+    assert found["broker"] == found["broker_logger"] == [str(broker["broker_id"])]
+    assert admin.list_config_resources(["GROUP"]) == {}
 
 
 def test_the_log_levels_of_a_broker_can_be_changed(admin: Any) -> None:

@@ -98,6 +98,7 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.TXN_OFFSET_COMMIT, 0, 5),
         Handler(ApiKey.DESCRIBE_CONFIGS, 1, 4),
         Handler(ApiKey.ALTER_CONFIGS, 0, 2, is_for_controller=True),
+        Handler(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2),
         Handler(ApiKey.DESCRIBE_LOG_DIRS, 1, 4),
         Handler(ApiKey.CREATE_PARTITIONS, 0, 3, is_for_controller=True),
         Handler(ApiKey.DELETE_GROUPS, 0, 2),
@@ -115,6 +116,7 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.UNREGISTER_BROKER, 0, 0, is_for_controller=True),
         Handler(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
         Handler(ApiKey.LIST_TRANSACTIONS, 0, 2),
+        Handler(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
         Handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
     )
 }
