@@ -111,6 +111,7 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, is_for_controller=True),
         Handler(ApiKey.OFFSET_DELETE, 0, 0),
         Handler(ApiKey.DESCRIBE_QUORUM, 0, 2, is_for_controller=True),
+        Handler(ApiKey.UPDATE_FEATURES, 0, 2),
         Handler(ApiKey.DESCRIBE_CLUSTER, 0, 2),
         Handler(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
         Handler(ApiKey.UNREGISTER_BROKER, 0, 0, is_for_controller=True),

@@ -1,9 +1,8 @@
 """ApiVersions 0-4 (KIP-35, KIP-511): which APIs this broker serves, read off the handler table.
 
 A version above the table's is answered in version 0 with UNSUPPORTED_VERSION by the connection
-itself. The only feature (KIP-584) that clients look for is ``transaction.version``: 2 lets them end
-an epoch with every transaction (KIP-890). Features that begin at 0 are for version 4 on
-(KAFKA-17011), but what is in force is told to all.
+itself. Features (KIP-584) that begin at 0 are for version 4 on (KAFKA-17011), but what is in force
+is told to all.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from ...protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from ..features import FEATURES
 from . import API_TABLE
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_VERSION_FIRST = 3
 _FEATURES_FROM_ZERO_FIRST = 4
-_TRANSACTION_VERSION = "transaction.version"
-_EPOCH_PER_TRANSACTION = 2
 
 
 def supported_versions() -> list[ApiVersion]:
@@ -57,16 +55,12 @@ async def handle(
     response = ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=supported_versions())
     if context.api_version >= _FEATURES_FROM_ZERO_FIRST:
         response.supported_features = [
-            SupportedFeatureKey(
-                name=_TRANSACTION_VERSION, min_version=0, max_version=_EPOCH_PER_TRANSACTION
-            )
+            SupportedFeatureKey(name=name, min_version=one.lowest, max_version=one.highest)
+            for name, one in FEATURES.items()
         ]
     response.finalized_features_epoch = 0
     response.finalized_features = [
-        FinalizedFeatureKey(
-            name=_TRANSACTION_VERSION,
-            max_version_level=_EPOCH_PER_TRANSACTION,
-            min_version_level=_EPOCH_PER_TRANSACTION,
-        )
+        FinalizedFeatureKey(name=name, max_version_level=one.level, min_version_level=one.level)
+        for name, one in FEATURES.items()
     ]
     return response

@@ -1,0 +1,58 @@
+"""UpdateFeatures over the wire: the levels are fixed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from tests.broker.harness import running_broker
+
+TRANSACTIONS = "transaction.version"
+
+
+async def update(
+    data_dir: Path, *updates: tuple[str, int], version: int = 2
+) -> UpdateFeaturesResponse:
+    async with running_broker(data_dir) as under_test:
+        request = UpdateFeaturesRequest(
+            feature_updates=[
+                FeatureUpdateKey(feature=name, max_version_level=level) for name, level in updates
+            ]
+        )
+        return await under_test.connect().ask(request, version, UpdateFeaturesResponse)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_the_level_that_a_feature_has_can_be_set(tmp_path: Path, version: int) -> None:
+    response = await update(tmp_path, (TRANSACTIONS, 1), (TRANSACTIONS, 2), version=version)
+    assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
+    results = [(one.feature, one.error_code) for one in response.results]
+    assert results == ([(TRANSACTIONS, ErrorCode.NONE)] if version < 2 else [])
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("name", "level", "words"),
+    [
+        ("no.such", 1, "no feature 'no.such'"),
+        ("", 1, "no feature ''"),
+        (TRANSACTIONS, 3, "levels 0 to 2"),
+        (TRANSACTIONS, -1, "levels 0 to 2"),
+        (TRANSACTIONS, 0, "fixed at level 2"),
+    ],
+)
+async def test_one_update_that_is_refused_refuses_all(
+    tmp_path: Path, name: str, level: int, words: str, version: int
+) -> None:
+    updates = [(TRANSACTIONS, 2), (name, level)]
+    response = await update(tmp_path, *updates, version=version)
+    assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert words in (response.error_message or "")
+    assert response.results == []
