@@ -230,8 +230,8 @@ class SegmentFile:
         self._index_is_complete = True
         if self.index.entry_count:
             return False
-        _, first = next(walk_headers(self.file, 0, self.size_bytes))
-        return first.size_bytes < self.size_bytes
+        headers = walk_headers(self.file, 0, self.size_bytes)
+        return any(position >= INDEX_INTERVAL_BYTES for position, _ in headers)
 
     def _points_at_its_batch(self, entry: IndexEntry) -> bool:
         if entry.position + BATCH_HEADER_SIZE_BYTES > self.size_bytes:

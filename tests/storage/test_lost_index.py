@@ -29,6 +29,16 @@ def test_one_large_batch_needs_no_entry(caplog: pytest.LogCaptureFixture) -> Non
     assert rebuilds(caplog) == 0
 
 
+def test_a_large_batch_that_begins_early_needs_no_entry(caplog: pytest.LogCaptureFixture) -> None:
+    under_test = LogUnderTest()
+    under_test.append("first")
+    under_test.append(LARGE)
+    log = under_test.restart()
+    assert [record.offset for record in read_records(log, 0)] == [0, 1]
+    assert read_records(log, 1)[0].value == LARGE.encode()
+    assert rebuilds(caplog) == 0
+
+
 def test_an_index_that_was_removed_is_made_anew_once(caplog: pytest.LogCaptureFixture) -> None:
     under_test = LogUnderTest()
     for value in (LARGE, "second", LARGE, "fourth"):
