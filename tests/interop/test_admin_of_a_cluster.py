@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic as ConfluentTopic
 from kafka import TopicPartition
@@ -36,8 +36,14 @@ def admin(cluster: LiveCluster) -> Generator[Any]:
 
 
 def partitions_of(admin: Any, topic: str) -> list[Any]:
-    (described,) = admin.describe_topics([topic])
-    partitions: list[Any] = described["partitions"]
+    """Ask any broker until one has heard of the topic; the one that made it knows it first."""
+    partitions: list[Any] = []
+
+    def ask() -> None:
+        (described,) = admin.describe_topics([topic])
+        partitions.extend(described["partitions"])
+
+    work_until(lambda: bool(partitions), ask, what=f"a broker that knows {topic}")
     return partitions
 
 
@@ -84,7 +90,17 @@ def test_confluent_kafka_sees_the_cluster_and_its_topics(cluster: LiveCluster) -
     assert sorted(node.id for node in described.nodes) == [1, 2, 3]
     assert described.controller.id in (1, 2, 3)
     admin.create_topics([ConfluentTopic("elected", 3, 3)])["elected"].result()
-    (topic,) = admin.describe_topics(TopicCollection(["elected"]), request_timeout=20).values()
-    for one in topic.result().partitions:
+    found: list[Any] = []
+
+    def ask() -> None:
+        (topic,) = admin.describe_topics(TopicCollection(["elected"]), request_timeout=20).values()
+        try:
+            found.extend(topic.result().partitions)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+
+    work_until(lambda: bool(found), ask, what="a broker that knows the topic")
+    for one in found:
         assert one.leader.id == one.replicas[0].id
         assert sorted(node.id for node in one.isr) == [1, 2, 3]
