@@ -35,7 +35,6 @@ from ..storage.log_directory import LogDirectory
 from .change_error import ChangeError
 from .checkpointer import Checkpointer
 from .clock import Clock
-from .cluster_view import Departures
 from .config import BROKER_SETTINGS, BrokerConfig
 from .controller import Controller
 from .fetch_sessions import FetchSessionCache
@@ -83,7 +82,6 @@ class Broker:
         controller: decides, while this node leads the quorum.
         forwarder: brings requests to the active controller.
         operations: what brokers ask of the controller.
-        departures: the brokers that left service lately.
         lifecycle: registration and heartbeats.
         interconnect: connections between nodes; in a cluster only.
         incarnation: sixteen bytes that are new in each process.
@@ -122,7 +120,6 @@ class Broker:
         self.controller = Controller(self)
         self.forwarder = Forwarder(self)
         self.operations = Operations(self)
-        self.departures = Departures(self)
         self.lifecycle = Lifecycle(self)
         self.replicas = Replicas(self)
         self.topics = self.replicas.topics
@@ -303,8 +300,6 @@ class Broker:
     async def _follow(self, records: Sequence[MetadataRecord]) -> None:
         if self.interconnect is not None:
             self.interconnect.follow(records)
-        if self.replicas.is_active:
-            self.departures.look()
         await self.replicas.apply(records)
         if any(isinstance(one, SettingRecord) for one in records):
             self.settings_changed.unpark_all()
@@ -312,8 +307,6 @@ class Broker:
     async def _follow_replaced(self) -> None:
         if self.interconnect is not None:
             self.interconnect.image_replaced()
-        if self.replicas.is_active:
-            self.departures.look()
         await self.replicas.image_replaced()
         self.settings_changed.unpark_all()
 

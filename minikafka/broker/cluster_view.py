@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..metadata.image import NO_LEADER, BrokerImage, PartitionImage
@@ -16,50 +15,6 @@ def live_brokers(broker: Broker) -> list[BrokerImage]:
     """The brokers that serve, by number."""
     brokers = broker.image.brokers
     return [brokers[number] for number in sorted(brokers) if not brokers[number].is_fenced]
-
-
-def known_brokers(broker: Broker) -> list[BrokerImage]:
-    """The brokers that clients hear of, by number: those that serve, and that did a moment ago."""
-    brokers = broker.image.brokers
-    numbers = chain((one.broker_id for one in live_brokers(broker)), broker.departures.recent())
-    return [brokers[number] for number in sorted(numbers)]
-
-
-class Departures:
-    """Who left service lately: clients hear of a broker for one more session timeout.
-
-    In Kafka a broker that dies is in Metadata until its session ends, and clients rely on it. Here
-    it is found dead at once; but librdkafka forgets a broker that Metadata does not name, with all
-    that waits for it, and a transaction whose group coordinator that was hangs (its issue 5511).
-    Only where the broker can be found is told for so long. Nothing has it as a leader.
-    """
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._serving: frozenset[int] | None = None
-        self._left_at: dict[int, float] = {}
-
-    def look(self) -> None:
-        """The image has changed. Whoever left before the first look is of no interest."""
-        serving = frozenset(one.broker_id for one in live_brokers(self._broker))
-        if self._serving is not None and serving != self._serving:
-            now = self._broker.clock.monotonic()
-            self._left_at.update(dict.fromkeys(self._serving - serving, now))
-            for broker_id in serving:
-                self._left_at.pop(broker_id, None)
-        self._serving = serving
-
-    def recent(self) -> list[int]:
-        """The brokers that are registered, do not serve, and did within the session timeout."""
-        if not self._left_at:
-            return []
-        since = self._broker.clock.monotonic()
-        since -= self._broker.config.broker_session_timeout_ms / 1000
-        known = self._broker.image.brokers
-        self._left_at = {
-            number: at for number, at in self._left_at.items() if at > since and number in known
-        }
-        return list(self._left_at)
 
 
 def controller_for_clients(broker: Broker) -> int:

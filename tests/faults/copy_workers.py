@@ -29,7 +29,7 @@ _TRANSACTION_TIMEOUT_MS = 5_000
 _PATIENCE_MS = 3_000
 _PATIENCE_S = 30.0
 _POLL_S = 0.5
-_HANG_S = 40.0
+_HANG_S = 20.0
 
 
 def transactional_id_of(number: int) -> str:

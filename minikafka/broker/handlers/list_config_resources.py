@@ -15,7 +15,7 @@ from ...protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ..cluster_view import known_brokers
+from ..cluster_view import live_brokers
 from ..config_resources import ResourceType
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def handle(
         return ListConfigResourcesResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[]
         )
-    brokers = [str(one.broker_id) for one in known_brokers(broker)]
+    brokers = [str(one.broker_id) for one in live_brokers(broker)]
     names = {
         ResourceType.TOPIC: list(broker.image.topics),
         ResourceType.BROKER: brokers,

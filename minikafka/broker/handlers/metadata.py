@@ -2,9 +2,8 @@
 
 Topics that do not exist are created when the client and ``auto.create.topics.enable`` allow it;
 other than in Kafka they are there in the same answer, so that clients need no retry. Version 0 asks
-for all topics with an empty list, later ones with null. Brokers that are fenced are not listed, but
-for a moment after they left (`Departures`); a partition whose leader is one of them, or on a disk
-that failed, is LEADER_NOT_AVAILABLE.
+for all topics with an empty list, later ones with null. Brokers that are fenced are not listed, and
+a partition whose leader is one of them, or on a disk that failed, is LEADER_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from ..cluster_view import (
     ClusterView,
     check_leaders,
     controller_for_clients,
-    known_brokers,
+    live_brokers,
 )
 from ..groups import OFFSETS_TOPIC
 from ..partition import PartitionError
@@ -67,7 +66,7 @@ async def handle(
             MetadataResponseBroker(
                 node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack
             )
-            for one in known_brokers(broker)
+            for one in live_brokers(broker)
         ],
         cluster_id=broker.cluster_id,
         controller_id=controller_for_clients(broker),
