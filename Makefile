@@ -3,14 +3,23 @@
 #   PYTHON=python3.13 make env    another interpreter for a new .venv
 #   PYTEST_ARGS='-k produce -x'   extra arguments for pytest
 #   TEST_WORKERS=0                one process, for a debugger
+#   OLD=113e00c                  where `make upgrade-test` begins
 #   SEEDS=100 FIRST=7             which seeds `make simulate` runs (BROKER_SEEDS of whole brokers)
+#   NIGHTLY=1                     ten times as many seeds, and others every night
 
 PYTHON ?= python3
 TEST_WORKERS ?= 2
 PYTEST_ARGS ?=
+ifdef NIGHTLY
+SEEDS ?= 10000
+BROKER_SEEDS ?= 1000
+# Days since 1970: nights follow on each other's seeds.
+FIRST ?= $(shell expr $$(date +%s) / 86400 \* 10000)
+else
 SEEDS ?= 1000
 BROKER_SEEDS ?= 100
 FIRST ?= 0
+endif
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,7 +32,7 @@ TYPED_FILES := $(shell find $(PACKAGES) -name __pycache__ -prune -o \( -name '*.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo bench test simulate check lint format-check mypy pyright imports format coverage \
+.PHONY: help env demo bench test test-fast simulate check lint format-check mypy pyright imports format coverage \
   constraints clean
 
 help:  ## list the targets
@@ -66,6 +75,16 @@ bench: $(BENCH_ENV)  ## list the workloads of benchmarks/ (run one: .venv/bin/py
 test: $(DEV_ENV)  ## run all tests
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) $(PYTEST_ARGS)
 
+# A virtual environment for each version, without Spark; hypothesis looks at few examples.
+FAST_TESTS = $(PURE_TESTS) tests/broker/handlers tests/client/core tests/client/plans tests/interop/test_producers.py
+FAST_VERSION = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+FAST_VENV = .venv-$(FAST_VERSION)
+
+test-fast:  ## run the fast part of the tests on another Python: PYTHON=python3.13 make test-fast
+	test -x $(FAST_VENV)/bin/python || $(PYTHON) -m venv $(FAST_VENV)
+	$(FAST_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test-fast]'
+	HYPOTHESIS_PROFILE=quick $(FAST_VENV)/bin/python -m pytest -n $(TEST_WORKERS) $(FAST_TESTS) $(PYTEST_ARGS)
+
 simulate: $(DEV_ENV)  ## run SEEDS=1000 seeds of each simulation, beginning with FIRST=0
 	$(BIN)/python -m tests.simulation.raft --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.cluster --seeds $(SEEDS) --first $(FIRST)
@@ -73,6 +92,9 @@ simulate: $(DEV_ENV)  ## run SEEDS=1000 seeds of each simulation, beginning with
 	$(BIN)/python -m tests.simulation.transactions --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.brokers --seeds $(BROKER_SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.brokers.transactions --seeds $(BROKER_SEEDS) --first $(FIRST)
+
+upgrade-test: $(DEV_ENV)  ## upgrade a cluster from the commit OLD= to this code, broker by broker, under load
+	$(BIN)/python -m tests.upgrade.rolling $(OLD)
 
 check: lint format-check mypy pyright imports  ## style, types and architecture (-k: do not stop at the first)
 
@@ -110,5 +132,5 @@ constraints: $(DEV_ENV) $(DEMO_ENV) $(BENCH_ENV)  ## pin what .venv holds now in
 	$(BIN)/python .ci/pin_constraints.py constraints.txt
 
 clean:  ## remove caches, builds and .venv
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-3.* .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

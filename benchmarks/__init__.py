@@ -1,1 +1,1 @@
-"""What minikafka costs, measured: workloads, what they are compared with, and the runner."""
+"""Measures what minikafka costs: workloads, the peers they are compared with, and the runner."""

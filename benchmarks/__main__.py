@@ -64,7 +64,7 @@ def run_workloads(names: tuple[str, ...], is_json: bool, rounds: int | None, sca
     if is_json:
         click.echo(json.dumps(as_json(environment, results, scale), indent=2))
     else:
-        # Into a file or a pipe the tables get room; a terminal knows its own width.
+        # Tables in a file or a pipe get enough room; a terminal has a width of its own.
         width = None if sys.stdout.isatty() else _WIDTH_OF_FILES_CHARACTERS
         show(Console(width=width), environment, results, scale)
     sys.exit(0 if all(result.is_met for result in results) else 1)
@@ -77,7 +77,7 @@ def _choose(names: tuple[str, ...]) -> list[Workload]:
     unknown = [name for name in names if name not in by_name]
     if unknown:
         raise click.UsageError(
-            f"there is no workload {', '.join(unknown)}; take one of {', '.join(by_name)} or {ALL}"
+            f"there is no workload {', '.join(unknown)}; use one of {', '.join(by_name)} or {ALL}"
         )
     return [by_name[name] for name in dict.fromkeys(names)]
 

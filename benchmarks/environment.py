@@ -1,4 +1,4 @@
-"""Where a figure was measured: without it a number says little."""
+"""The environment of a measurement, without which a number says little."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("confluent-kafka", "cramjam", "google-crc32c", "minikafka", "msgpack
 
 
 def describe_environment() -> dict[str, str]:
-    """Name what a figure depends on, as texts in the order to show them."""
+    """Everything that a figure depends on, in the order in which it is shown."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     folder = tempfile.gettempdir()
     return {
@@ -71,14 +71,14 @@ def _file_system(folder: str) -> str:
 class OthersClock:
     """How busy the processors were with work that was not ours.
 
-    Everything we start must have ended when `cpus` is asked: only then the kernel has added it up.
+    All our processes must have ended before `cpus`: the kernel only adds them up then.
     """
 
     def __init__(self) -> None:
         self._start = _busy_seconds(), _own_seconds(), _uptime_seconds()
 
     def cpus(self) -> float:
-        """Processors' worth of other work since the construction, on average."""
+        """Processors that were busy with other work since construction, on average."""
         busy, own, uptime = (
             now - then
             for now, then in zip(

@@ -1,4 +1,4 @@
-"""Results for people (a table) and for machines (JSON)."""
+"""Results for people (tables) and for programs (JSON)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _VERDICTS = {True: ("met", "green"), False: ("missed", "red"), None: ("", "")}
 
 
 def number(value: float) -> str:
-    """Three digits that count, thousands separated: ``1,230,000`` stays whole, ``0.0123`` too."""
+    """A number with three significant digits: ``1,230,000``, ``0.0123``."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}" if abs(value) < 1 else f"{value:.2f}"
 
 
 def target(figure: Figure) -> str:
-    """A figure's target in words of mathematics, or nothing."""
+    """A figure's target as a comparison, or nothing."""
     if figure.at_least is not None:
         return f">= {figure.at_least:g}"
     return f"<= {figure.at_most:g}" if figure.at_most is not None else ""
@@ -32,7 +32,7 @@ def target(figure: Figure) -> str:
 def as_json(
     environment: Mapping[str, str], results: Sequence[Result], scale: float
 ) -> dict[str, Any]:
-    """Everything that was measured, each round's measures included."""
+    """Everything that was measured, including the measures of each round."""
     return {
         "environment": dict(environment),
         "scale": scale,
@@ -71,7 +71,7 @@ def _figure_as_json(measured: Measured) -> dict[str, Any]:
 def show(
     console: Console, environment: Mapping[str, str], results: Sequence[Result], scale: float
 ) -> None:
-    """Print a table per workload and the environment under them."""
+    """Print a table per workload, and the environment."""
     for result in results:
         console.print(_table(result))
         console.print()

@@ -1,4 +1,4 @@
-"""From the measures of rounds to figures with spread, judged against their targets."""
+"""Figures with their spread, from the measures of rounds, compared with their targets."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Take at least one value.
+        """The spread of at least one value.
 
         Raises:
-            ValueError: there is none.
+            ValueError: there is no value.
         """
         if not values:
             raise ValueError("no round was measured; use at least one")
@@ -45,7 +45,7 @@ class Result:
     Attributes:
         workload: what ran.
         seconds: how long all of it took.
-        rounds: the measures of every round, as they came.
+        rounds: the measures of every round, in order.
         figures: one for each of the workload's.
         error: why it did not finish, or None.
         others_cpus: processors that were busy with work that was not ours, on average.

@@ -1,4 +1,4 @@
-"""Runs workloads one after the other and gathers their results."""
+"""Runs workloads one after another, and collects their results."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def run_all(
     scale: float,
     say: Callable[[str], None],
 ) -> Iterator[Result]:
-    """Run each workload; one that fails becomes a result with an error, and the next one runs.
+    """Run each workload; a failure becomes a result with an error, and the next one runs.
 
     Args:
         workloads: what to run, in this order.
-        rounds: overrides the number of rounds that each workload wants.
-        scale: what to multiply counts with.
+        rounds: overrides the workloads' own numbers of rounds.
+        scale: factor for counts.
         say: reports progress.
     """
     for workload in workloads:
@@ -49,7 +49,7 @@ def run_one(
         measured.extend(workload.function(run))
         figures = judge(workload, measured)
         error = None
-    except Exception as failure:  # noqa: BLE001 - whatever it is, the report names it, the rest run
+    except Exception as failure:  # noqa: BLE001 - the report names any failure, and the others run
         figures = ()
         error = f"{type(failure).__name__}: {failure}"
         run.say(error)

@@ -1,8 +1,8 @@
-"""What a workload is: a name, what it measures, its figures with their targets, and a function.
+"""A workload: a name, what it measures, its figures with their targets, and a function.
 
 A round is a mapping from a measure's name to its value. A figure is a measure, or one measure over
-another of the same round: both sides of a comparison ran a moment apart, so that what else the
-machine did hits both, and the ratio is taken before the median.
+another of the same round: both sides of a comparison ran a moment apart, so that
+disturbances affect both, and the ratio is taken before the median.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Figure:
     """One row of the report.
 
     Attributes:
-        name: what the row is called.
+        name: of the row.
         unit: of the value; ``x`` for a ratio.
         of: the measure that is shown.
         per: the measure of the same round that it is divided by; None shows it as it is.
-        at_least: the target: the median must not be below it.
-        at_most: the target: the median must not be above it.
+        at_least: target: the median must not be below it.
+        at_most: target: the median must not be above it.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Figure:
 
     @property
     def has_target(self) -> bool:
-        """Whether the figure can be missed."""
+        """Whether the figure has a target."""
         return self.at_least is not None or self.at_most is not None
 
     def value(self, measures: Round) -> float:
@@ -67,12 +67,12 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a workload's function gets.
+    """The argument of a workload's function.
 
     Attributes:
         rounds: how many rounds to do; each side runs once per round.
-        scale: what to multiply counts with; 1 is the size that the targets are for.
-        folder: an empty directory for what the run writes; removed after it.
+        scale: factor for counts; the targets are for 1.
+        folder: an empty directory for the run, removed afterwards.
         say: reports progress.
     """
 
@@ -87,12 +87,12 @@ class Run:
 
     @contextmanager
     def fresh_folder(self, written_bytes: int = 0) -> Generator[Path]:
-        """An empty directory for a block; what it holds then is gone, dirty pages too.
+        """An empty directory during a block; its files are removed, with their dirty pages.
 
         Args:
-            written_bytes: how much is going to be written there. A file of that size is written
-                and removed first: a virtual machine gives idle memory back to its host, and gets
-                it again at a fifth of the speed, which is not what a broker should be charged for.
+            written_bytes: how much will be written there. A file of that size is written and
+                removed first: a virtual machine gives idle memory back to its host, and gets it
+                again at a fifth of the speed, which a broker should not be charged for.
         """
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         if written_bytes:
@@ -103,9 +103,9 @@ class Run:
             shutil.rmtree(folder)
 
     def interleaved(self, **sides: Callable[[], Round]) -> Iterator[Round]:
-        """Run each side once per round, in the order given: A B A B, never A A B B.
+        """Run each side once per round, in the given order: A B A B, never A A B B.
 
-        A side returns its measures; a round holds those of all sides.
+        A side returns its measures; a round has those of all sides.
         """
         for number in range(1, self.rounds + 1):
             measures: dict[str, float] = {}
@@ -128,12 +128,12 @@ class Workload:
     """One declaration: everything the runner and the report know about a workload.
 
     Attributes:
-        name: what ``run`` takes.
+        name: as in ``run NAME``.
         measures: what is measured, and how, in a sentence or two.
         function: does the rounds, yielding each one's measures.
         figures: the rows of its report.
-        one_is_enough: of the figures named here one has to reach its target, not all.
-        rounds: how many, unless the caller says otherwise.
+        one_is_enough: only one of the figures named here has to reach its target.
+        rounds: default number.
     """
 
     name: str

@@ -18,6 +18,8 @@ settings.register_profile("dev", deadline=None, max_examples=100)
 settings.register_profile(
     "ci", parent=settings.get_profile("dev"), derandomize=True, database=None, print_blob=True
 )
+# Whether the code runs at all on another Python: `make test-fast`.
+settings.register_profile("quick", parent=settings.get_profile("ci"), max_examples=10)
 # For an evening: HYPOTHESIS_PROFILE=deep make test
 settings.register_profile(
     "deep",

@@ -76,6 +76,12 @@ def test_a_command_in_a_document_is_looked_up(line: str, problem: str | None) ->
     assert (problem in found) if found and problem else (found is problem)
 
 
+def test_import_circles_are_found() -> None:
+    imports = {"a": "b", "b": "c", "c": "ad", "d": "", "e": "f", "f": "e", "g": "a"}
+    found = [sorted(circle) for circle in of_project.circles(imports)]
+    assert found == [["a", "b", "c"], ["e", "f"]]
+
+
 def test_rules_of_every_kind_are_registered() -> None:
     modules = {rule.check.__module__ for rule in RULES}
     assert modules == {of_python.__name__, of_tests.__name__, of_text.__name__}

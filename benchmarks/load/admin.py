@@ -1,4 +1,4 @@
-"""The little administration that load needs, through confluent-kafka."""
+"""The administration that the load needs, through confluent-kafka."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _client(bootstrap: str) -> Any:
 
 
 def create_topics(bootstrap: str, names: Sequence[str], partitions: int) -> None:
-    """Create topics of one replica and wait until they are there.
+    """Create topics of one replica, and wait until they exist.
 
     Raises:
         confluent_kafka.KafkaException: the broker refused one.
@@ -35,10 +35,10 @@ def create_topics(bootstrap: str, names: Sequence[str], partitions: int) -> None
 def end_offsets(
     bootstrap: str, names: Sequence[str], partitions: int
 ) -> Mapping[tuple[str, int], int]:
-    """Where each partition ends, by topic and partition.
+    """The end offsets, by topic and partition.
 
     Raises:
-        confluent_kafka.KafkaException: the broker does not say.
+        confluent_kafka.KafkaException: the broker does not answer.
     """
     latest = _admin_kinds.OffsetSpec.latest()
     asked = {

@@ -32,7 +32,7 @@ async def _warm_up(producer: Any, job: ClientJob) -> None:
 
 
 async def _produce(job: ClientJob, **settings: Any) -> ClientOutcome:
-    """Every record's future is kept, and looked at after the flush."""
+    """The future of every record is kept, and checked after the flush."""
     producer: Any = AIOKafkaProducer(bootstrap_servers=job.bootstrap, acks="all", **settings)
     await producer.start()
     await _warm_up(producer, job)

@@ -35,7 +35,7 @@ def _producer(job: ClientJob, **settings: Any) -> Any:
 
 
 def _produce(job: ClientJob) -> ClientOutcome:
-    """Each record's delivery report comes to a Python function that counts it."""
+    """A Python function counts each record's delivery report."""
     delivered, failures = 0, list[str]()
 
     def on_report(error: object, _: object) -> None:
@@ -61,7 +61,7 @@ def _produce(job: ClientJob) -> ClientOutcome:
 
 
 def _produce_unobserved(job: ClientJob) -> ClientOutcome:
-    """Nobody asks what became of a record; only the topic's end offsets tell."""
+    """Outcomes of records are not checked; only the end offsets are."""
     producer = _producer(job)
     work, topic, produce = chunks(job, job.records), job.topic, producer.produce
     clock = Clock()

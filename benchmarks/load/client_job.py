@@ -1,7 +1,7 @@
-"""What every client under comparison is asked to do, and what it says afterwards.
+"""The job of every client under comparison, and its outcome.
 
 There is one module per client, and one process per job. All of them do the same: the same values,
-the same loop around each client's own call, every record's value looked at, every outcome counted.
+the same loop around each client's own call, every value touched, every outcome counted.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class ClientJob:
     Attributes:
         work: the way of producing or consuming; see ``WORKS`` of each client.
         bootstrap: the broker's ``HOST:PORT``.
-        topic: it exists.
+        topic: an existing one.
         partitions: how many it has.
         records: how many are timed; producers send `WARM_UP_RECORDS` before.
         value_bytes: size of each value.
-        acks: "1" or "all", of single round trips.
+        acks: "1" or "all", for single round trips.
     """
 
     work: str
@@ -46,15 +46,15 @@ class ClientJob:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientOutcome:
-    """What a client needed for its job.
+    """What a job cost a client.
 
     Attributes:
         records: how many were timed.
         seconds: the time for them.
-        cpu_seconds: the process's own processor time meanwhile.
-        resident_before_bytes: its memory before the clock ran, imports and connection included.
-        resident_peak_bytes: the most it ever had.
-        latencies_seconds: p50 and p99 of single round trips, where these were the job.
+        cpu_seconds: processor time of the process during it.
+        resident_before_bytes: memory before the clock started, with imports and connection.
+        resident_peak_bytes: peak memory of the process.
+        latencies_seconds: p50 and p99, if the job was single round trips.
     """
 
     records: int
@@ -71,7 +71,7 @@ class ClientOutcome:
 
 
 class Clock:
-    """Runs from where it is made to `stop`, with the garbage collector off."""
+    """Runs from its construction until `stop`, with the garbage collector off."""
 
     def __init__(self) -> None:
         gc.collect()
@@ -81,7 +81,7 @@ class Clock:
         self._started = time.perf_counter()
 
     def stop(self, records: int, latencies_seconds: Sequence[float] = ()) -> ClientOutcome:
-        """What was measured since."""
+        """The time since then."""
         seconds, cpu_seconds = time.perf_counter(), time.process_time()
         tail: Sequence[float] = ()
         if latencies_seconds:
@@ -98,17 +98,17 @@ class Clock:
 
 
 def _memory(name: str) -> int:
-    # Not getrusage(): its maximum begins with that of the process that started this one.
+    # Not getrusage(), whose maximum starts with that of the parent process.
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(name + ":"):
             return int(line.split()[1]) * 1024
-    raise RuntimeError(f"the kernel does not tell {name} in /proc/self/status")
+    raise RuntimeError(f"there is no {name} in /proc/self/status")
 
 
 def chunks(job: ClientJob, records: int) -> list[list[bytes]]:
     """Values for a number of records, in lists of up to `CHUNK_RECORDS`.
 
-    A thousand different values come again and again: memory holds them once.
+    A thousand different values are repeated, so that they are in memory only once.
     """
     values = [
         str(number).zfill(job.value_bytes).encode()[-job.value_bytes :]
@@ -119,10 +119,10 @@ def chunks(job: ClientJob, records: int) -> list[list[bytes]]:
 
 
 def check_delivered(job: ClientJob, delivered: int, failures: Sequence[object] = ()) -> None:
-    """See that every record was acknowledged.
+    """Check that every record was acknowledged.
 
     Raises:
-        RuntimeError: some were not.
+        RuntimeError: some records were not.
     """
     if delivered != job.records or failures:
         shown = list(failures)[:3]
@@ -130,22 +130,22 @@ def check_delivered(job: ClientJob, delivered: int, failures: Sequence[object] =
 
 
 def check_consumed(job: ClientJob, records: int, value_bytes: int | None = None) -> None:
-    """See that as many records came as were asked for, and that their values are whole.
+    """Check the number of records, and the size of their values.
 
     Raises:
-        RuntimeError: it is not so.
+        RuntimeError: one of them is wrong.
     """
     if records != job.records:
-        raise RuntimeError(f"{records} records came, not {job.records}")
+        raise RuntimeError(f"read {records} records, not {job.records}")
     if value_bytes is not None and value_bytes != records * job.value_bytes:
         raise RuntimeError(f"{records} values have {value_bytes} bytes, not {job.value_bytes} each")
 
 
 def serve_client(works: Mapping[str, Callable[[ClientJob], ClientOutcome]]) -> None:
-    """Do the job on stdin, print its outcome, both as JSON.
+    """Read a job from stdin, do it, and print its outcome, both as JSON.
 
     Raises:
-        KeyError: the client has no such way of working.
+        KeyError: the client does not have this way of working.
     """
     job = ClientJob(**json.load(sys.stdin))
     outcome: dict[str, Any] = asdict(works[job.work](job))

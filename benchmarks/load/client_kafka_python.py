@@ -29,7 +29,7 @@ def _warm_up(producer: Any, job: ClientJob) -> None:
 
 
 def _produce(job: ClientJob) -> ClientOutcome:
-    """Every record's future is kept, and looked at after the flush."""
+    """The future of every record is kept, and checked after the flush."""
     producer: Any = KafkaProducer(bootstrap_servers=job.bootstrap, acks="all")
     _warm_up(producer, job)
     work, topic, send = chunks(job, job.records), job.topic, producer.send

@@ -9,7 +9,7 @@ from typing import Literal
 
 import trio
 
-from minikafka_client import Consumer, Delivery, Producer, TopicPartition
+from minikafka_client import BufferFullError, Consumer, Delivery, Producer, TopicPartition
 from minikafka_client.sync import Writer
 
 from .client_job import (
@@ -30,7 +30,7 @@ async def _warm_up(producer: Producer, job: ClientJob) -> None:
 
 
 async def _send_nowait(job: ClientJob) -> ClientOutcome:
-    """Every handle is kept, and looked at after the flush; the clock runs until then."""
+    """Every handle is kept, and checked after the flush; the clock runs until then."""
     async with Producer(job.bootstrap) as producer:
         await _warm_up(producer, job)
         work, topic = chunks(job, job.records), job.topic
@@ -41,7 +41,7 @@ async def _send_nowait(job: ClientJob) -> ClientOutcome:
             for value in values:
                 try:
                     keep(send_nowait(topic, value))
-                except trio.WouldBlock:
+                except BufferFullError:
                     keep(await producer.send(topic, value))
             await trio.lowlevel.checkpoint()
         await producer.flush()
@@ -53,7 +53,7 @@ async def _send_nowait(job: ClientJob) -> ClientOutcome:
 
 
 async def _send_nowait_unobserved(job: ClientJob) -> ClientOutcome:
-    """No handle is kept; leaving the block would raise had a record failed."""
+    """No handle is kept; leaving the block raises if a record has failed."""
     async with Producer(job.bootstrap) as producer:
         await _warm_up(producer, job)
         work, topic = chunks(job, job.records), job.topic
@@ -63,7 +63,7 @@ async def _send_nowait_unobserved(job: ClientJob) -> ClientOutcome:
             for value in values:
                 try:
                     send_nowait(topic, value)
-                except trio.WouldBlock:
+                except BufferFullError:
                     await producer.send(topic, value)
             await trio.lowlevel.checkpoint()
         await producer.flush()
@@ -71,7 +71,7 @@ async def _send_nowait_unobserved(job: ClientJob) -> ClientOutcome:
 
 
 async def _send_many(job: ClientJob) -> ClientOutcome:
-    """A thousand values per call; every handle is looked at after the flush."""
+    """A thousand values per call; every handle is checked after the flush."""
     async with Producer(job.bootstrap) as producer:
         await _warm_up(producer, job)
         work, topic = chunks(job, job.records), job.topic
@@ -98,7 +98,7 @@ async def _round_trips(job: ClientJob) -> ClientOutcome:
 
 
 def _blocking_round_trips(job: ClientJob) -> ClientOutcome:
-    """The light writer of the blocking face: `flush` returns when the record is stored."""
+    """The light writer of the blocking API: `flush` returns when the record is stored."""
     with Writer(job.bootstrap, acks=1) as writer:
         for values in chunks(job, WARM_UP_RECORDS):
             for value in values:

@@ -1,8 +1,8 @@
-"""Consume a topic from its start through confluent-kafka, and say how fast that was.
+"""Consumes a topic from the start through confluent-kafka, and measures how fast that is.
 
-The clock runs from assign() to the last record, without a group, over a connection that is open
-already. Records arrive in lists of up to 10,000 and are counted, not looked at; the garbage
-collector, which would walk those lists again and again, is off.
+The clock runs from assign() to the last record, without a group, over an open connection. Records
+arrive in lists of up to 10,000 and are counted, but not touched; the garbage collector, which would
+walk those lists again and again, is off.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ConsumeJob:
 
 @dataclass(frozen=True)
 class Consumed:
-    """How long all passes took; `cpu_seconds` is the load's own processor time meanwhile."""
+    """How long all passes took; `cpu_seconds` is the load's own processor time."""
 
     records: int
     seconds: float
@@ -59,7 +59,7 @@ def consume(job: ConsumeJob) -> Consumed:
 
 
 def start(job: ConsumeJob) -> LoadProcess:
-    """Start the job and return at once."""
+    """Start the job in a process of its own, without waiting."""
     return LoadProcess("consume", asdict(job))
 
 

@@ -1,4 +1,4 @@
-"""Fills a topic quickly: record batches encoded beforehand, the same ones again and again."""
+"""Fills a topic quickly, by repeating pre-encoded record batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from minikafka_client.sync import AdminClient, Writer
 from minikafka_client.types import NewTopic
-from pyspark_minikafka.columns.encode import encode_batches
+from pyspark_minikafka.columns.encoder import encode_batches
 
 KEY_BYTES = 16
 _DISTINCT_RECORDS = 20_000
@@ -24,14 +24,14 @@ def fill(
     value_bytes: int,
     batch_size_bytes: int = 256 * 1024,
 ) -> None:
-    """Create a topic with so many records in each partition, with keys of 16 bytes."""
+    """Create a topic with this many records in each partition, with keys of 16 bytes."""
     with AdminClient(bootstrap) as admin:
         admin.create_topics([NewTopic(topic, partitions, 1)])
     numbers = random.Random(1)
     chunk = min(_DISTINCT_RECORDS, records)
     keys = pa.array([numbers.randbytes(KEY_BYTES) for _ in range(chunk)])
     values = pa.array([numbers.randbytes(value_bytes) for _ in range(chunk)])
-    with Writer(bootstrap, request_size_bytes_max=2 * 1024 * 1024) as writer:
+    with Writer(bootstrap, max_request_size=2 * 1024 * 1024) as writer:
         for partition in range(partitions):
             left = records
             while left:

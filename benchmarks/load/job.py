@@ -1,4 +1,4 @@
-"""A load process reads its job from stdin and prints what it measured, both as JSON objects."""
+"""The interface of a load process: a job on stdin, and its outcome on stdout, as JSON."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ Job = TypeVar("Job")
 
 
 def serve_one_job(job_type: Callable[..., Job], work: Callable[[Job], Any]) -> None:
-    """Do the job on stdin with ``work``, which returns a dataclass instance."""
+    """Do the job on stdin with ``work``, which returns a dataclass."""
     print(json.dumps(asdict(work(job_type(**json.load(sys.stdin))))))

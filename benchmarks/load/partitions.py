@@ -1,4 +1,4 @@
-"""Make many partitions, put one record into each, and check where each one ends."""
+"""Creates many partitions, writes a record to each, and checks their end offsets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PartitionsJob:
 
     Attributes:
         creates: create the topics first.
-        expected_records: how many records each partition must hold before; None does not ask.
+        expected_records: how many records each partition must have before; None for no check.
     """
 
     bootstrap: str

@@ -1,11 +1,11 @@
-"""Produce through confluent-kafka as fast as it can, and say how fast that was.
+"""Produces through confluent-kafka as fast as it can, and measures how fast that is.
 
-The clock runs from the first produce to the end of flush(), and every record's delivery report is
-counted: as many as there are records, and no failure among them. The connection, the metadata and
-the topic are there before (a few records warm them up). The load is as cheap as Python allows,
-since it takes processor time that the broker could have: records are handed over a thousand at a
-time, and the garbage collector is off. Where it can be asked (not librdkafka's mock cluster, which
-only its own process knows) the topic's end offsets confirm that every record is there once.
+The clock runs from the first produce to the end of flush(), and delivery reports are counted: there
+must be one for every record, and no failure. A few records first warm up the connection, the
+metadata and the topic. The load is as cheap as Python allows, because it takes processor time from
+the broker: records are passed a thousand at a time, and the garbage collector is off. End offsets
+confirm that every record was stored once, except with librdkafka's mock cluster, which only its own
+process can reach.
 """
 
 from __future__ import annotations
@@ -34,13 +34,12 @@ class ProduceJob:
     """What to produce.
 
     Attributes:
-        bootstrap: the broker's ``HOST:PORT``; None starts librdkafka's mock cluster in the load's
-            own process, which is the only place where it can be.
-        topic: created with `partitions` partitions before the clock runs, where
-            `creates_topic` says so.
+        bootstrap: the broker's ``HOST:PORT``; None starts librdkafka's mock cluster, which has to
+            be in the load's own process.
+        topic: created with `partitions` partitions before the clock runs, if `creates_topic`.
         records: how many are timed, besides `WARM_UP_RECORDS` before.
         value_bytes: the size of each value; there are no keys.
-        settings: for the producer, over librdkafka's defaults.
+        settings: of the producer, beside librdkafka's defaults.
     """
 
     bootstrap: str | None
@@ -54,7 +53,7 @@ class ProduceJob:
 
 @dataclass(frozen=True)
 class Produced:
-    """How long it took; `cpu_seconds` is the load's own processor time meanwhile."""
+    """How long it took; `cpu_seconds` is the load's own processor time."""
 
     records: int
     seconds: float

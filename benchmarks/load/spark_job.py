@@ -1,8 +1,7 @@
-"""A Spark session at work: one JVM, in which the sides of a comparison take turns.
+"""A Spark session: one JVM, in which the sides of a comparison take turns.
 
 It reads a topic with Spark's own connector, with ours, and with one that hands Spark a tuple for
-each record (what a data source is that somebody writes in an afternoon); or runs a stream of small
-batches.
+each record (the data source that one writes in an afternoon); or it runs a stream of small batches.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ class SparkJob:
     Attributes:
         work: ``read`` or ``microbatch``.
         bootstrap: the broker's ``HOST:PORT``.
-        topic: it exists and is full.
+        topic: exists, with its records.
         partitions: how many it has.
         records: how many are in it.
         value_bytes: size of each value.
-        rounds: how often each side has its turn.
+        rounds: how many turns each side has.
         batches: of a stream.
-        jars: of Spark's own connector; without any it is left out.
+        jars: of Spark's own connector, which is left out without them.
     """
 
     work: str
@@ -56,11 +55,11 @@ class TupleSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The name for `format`."""
         return "tuples"
 
     def schema(self) -> str:
-        """The columns, without the one that says what the timestamp is."""
+        """The columns, without the timestamp type."""
         return (
             "key binary, value binary, topic string, partition int, offset bigint, "
             "timestamp timestamp"
@@ -107,7 +106,7 @@ class TupleReader(DataSourceReader):
 
 
 def session(job: SparkJob) -> SparkSession:
-    """Two local workers, and nothing that the figures do not need."""
+    """A session with two local workers, and nothing that the figures do not need."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
@@ -136,7 +135,7 @@ def frame_of(spark: SparkSession, job: SparkJob, source: str, **options: str) ->
 
 
 def read(spark: SparkSession, job: SparkJob) -> Iterator[dict[str, float]]:
-    """Sum up the lengths of all values, by turns."""
+    """Add up the lengths of all values, by turns."""
 
     def seconds(source: str, **options: str) -> float:
         started = time.perf_counter()
@@ -154,7 +153,7 @@ def read(spark: SparkSession, job: SparkJob) -> Iterator[dict[str, float]]:
     }
     if job.jars:
         sides = {"official": lambda: seconds("official"), **sides}
-    for name in ("official", "ours"):  # the JVM compiles what both run through
+    for name in ("official", "ours"):  # so that the JVM has compiled the code of both
         if name in sides:
             sides[name]()
     for _ in range(job.rounds):
@@ -162,7 +161,7 @@ def read(spark: SparkSession, job: SparkJob) -> Iterator[dict[str, float]]:
 
 
 def microbatch(spark: SparkSession, job: SparkJob) -> Iterator[dict[str, float]]:
-    """Milliseconds per trigger of a stream with little in each batch."""
+    """Milliseconds per trigger of a stream with small batches."""
     each = job.records // job.batches
 
     def median_ms(source: str) -> float:
@@ -202,7 +201,7 @@ WORKS = {"read": read, "microbatch": microbatch}
 def main() -> None:
     """Read the job from stdin, write what was measured to stdout."""
     job = SparkJob(**json.load(sys.stdin))
-    stdout, sys.stdout = sys.stdout, sys.stderr  # Spark prints, too
+    stdout, sys.stdout = sys.stdout, sys.stderr  # Spark prints to stdout, too
     spark = session(job)
     rounds = list(WORKS[job.work](spark, job))
     spark.stop()

@@ -1,4 +1,4 @@
-"""A Spark session that writes: one JVM, in which the sinks of a comparison take turns."""
+"""A Spark session that writes: one JVM, in which the sinks take turns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SIDES = {
 
 
 def make_rows(spark: SparkSession, job: SparkJob, folder: Path) -> str:
-    """Files with the rows, as many as there are partitions; returns where they are."""
+    """Write the rows to as many files as there are partitions; return their directory."""
     expressions = [each.format(value_bytes=job.value_bytes) for each in _KEY_AND_VALUE]
     where = str(folder / "rows")
     rows = spark.range(0, job.records, 1, job.partitions).selectExpr(*expressions)
@@ -67,15 +67,15 @@ def write(spark: SparkSession, job: SparkJob, folder: Path) -> Iterator[dict[str
         taken_ms = float(progress["durationMs"]["triggerExecution"])
         return 1000 * job.records / taken_ms
 
-    for side in sides:  # the JVM compiles what all run through
+    for side in sides:  # so that the JVM has compiled the code of all
         rate(side, 0)
     for number in range(job.rounds):
-        sides.reverse()  # who comes after whom: what a topic leaves to do is done meanwhile
+        sides.reverse()  # a side may have to run during the clean-up of the one before it
         yield {side: rate(side, number + 1) for side in sides}
 
 
 def check(admin: AdminClient, job: SparkJob, topic: str) -> None:
-    """Every record is there, and none is hidden.
+    """Check that every record is in the topic and visible.
 
     Raises:
         AssertionError: there are fewer, or more (markers of transactions count as one).
@@ -92,7 +92,7 @@ def check(admin: AdminClient, job: SparkJob, topic: str) -> None:
 def main() -> None:
     """Read the job from stdin, write what was measured to stdout."""
     job = SparkJob(**json.load(sys.stdin))
-    stdout, sys.stdout = sys.stdout, sys.stderr  # Spark prints, too
+    stdout, sys.stdout = sys.stdout, sys.stderr  # Spark prints to stdout, too
     with tempfile.TemporaryDirectory() as folder:
         spark = session(job)
         spark.conf.set("spark.sql.files.maxPartitionBytes", "1g")

@@ -1,8 +1,8 @@
-"""An idempotent producer that never stops, and knows when each record was sent and acknowledged.
+"""An idempotent producer that never pauses, and records when it sent what, and got which ack.
 
-A few records are in flight for each partition, so that the next acknowledgement of a partition is
-never far, unless the cluster stands still. It works until its stdin ends; then it reads everything
-back and compares.
+It keeps a few records of each partition in flight, so that the next acknowledgement comes soon
+unless the cluster stalls. It works until its stdin is closed; then it reads everything back and
+compares.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SteadyJob:
     Attributes:
         client: ``minikafka`` or ``confluent``.
         bootstrap: the brokers.
-        topic: it exists.
+        topic: an existing one.
         partitions: how many it has.
         value_bytes: size of each value.
     """
@@ -48,14 +48,14 @@ class SteadyJob:
 
 @dataclass(frozen=True, kw_only=True)
 class SteadyOutcome:
-    """What became of it.
+    """What became of the records.
 
     Attributes:
         acks: for each partition a pair for each acknowledged record: when it was sent and when it
             was acknowledged, both by ``time.monotonic()``, in the order of the latter.
-        errors: what the producer was told of records that it could not deliver.
-        lost: acknowledged, and not there.
-        duplicates: there more than once.
+        errors: of records that the producer could not deliver.
+        lost: acknowledged records that are missing.
+        duplicates: records that are in the topic more than once.
     """
 
     acks: list[list[tuple[float, float]]]
@@ -65,7 +65,7 @@ class SteadyOutcome:
 
 
 class _Books:
-    """What was sent where."""
+    """The records that were sent, by partition."""
 
     def __init__(self, job: SteadyJob) -> None:
         self.job = job
@@ -149,7 +149,7 @@ def _produce_confluent(books: _Books, is_over: Callable[[], bool]) -> None:
 
 
 async def _numbers_there(job: SteadyJob) -> list[list[int]]:
-    """The numbers of all records in each partition."""
+    """The numbers of all records in each partition, read back."""
     keys = [TopicPartition(job.topic, partition) for partition in range(job.partitions)]
     numbers: list[list[int]] = [[] for _ in keys]
     async with Consumer(job.bootstrap, auto_offset_reset="none") as consumer:
@@ -175,8 +175,8 @@ def _judge(books: _Books, there: Sequence[Sequence[int]]) -> SteadyOutcome:
 
 
 def main() -> None:
-    """Read the job from the first line of stdin, work until it ends, print the outcome."""
-    logging.disable(logging.WARNING)  # that a broker is gone is what this is about
+    """Read the job from the first line of stdin, work until stdin ends, print the outcome."""
+    logging.disable(logging.WARNING)  # a dead broker is the point
     books = _Books(SteadyJob(**json.loads(sys.stdin.readline())))
     over = threading.Event()
 

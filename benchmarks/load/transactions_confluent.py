@@ -24,7 +24,7 @@ _AT_ONCE: dict[str, Any] = {"linger.ms": 0, "socket.nagle.disable": True}
 
 
 class _Reports:
-    """Counts what is delivered."""
+    """Counts delivery reports."""
 
     def __init__(self) -> None:
         self.delivered = 0

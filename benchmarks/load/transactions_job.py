@@ -1,4 +1,4 @@
-"""What a transactional client is asked to do, and what it says afterwards.
+"""The job of a transactional client, and its outcome.
 
 There is one module per client, and one process per job, as in `client_job`.
 """
@@ -23,21 +23,21 @@ WORKS = ("transactions", "flushes", "stream", "commits", "round trips")
 - flushes: the same portions from an idempotent producer, which flushes after each.
 - stream: the same from an idempotent producer, which flushes once, after all of them.
 - commits: one record to each partition in a transaction; steps are timed one by one.
-- round trips: one record with acks=all to one partition at a time; likewise.
+- round trips: one record with acks=all to one partition at a time, in the same way.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionsJob:
-    """What to do; every client does `WARM_UP_TRANSACTIONS` portions before the clock runs.
+    """What to do, after `WARM_UP_TRANSACTIONS` portions that are not timed.
 
     Attributes:
         work: one of `WORKS`.
         bootstrap: ``HOST:PORT,...``.
-        topic: it exists.
+        topic: an existing one.
         partitions: how many it has.
         transactions: how many portions are timed.
-        records: in each of them.
+        records: how many are in a portion.
         value_bytes: size of each value.
     """
 
@@ -51,11 +51,11 @@ class TransactionsJob:
 
     @property
     def records_sent(self) -> int:
-        """All of them, with those that warm up."""
+        """All records, including the warm-up."""
         return (self.transactions + WARM_UP_TRANSACTIONS) * self.records
 
     def values(self) -> list[bytes]:
-        """Those of one portion."""
+        """The values of one portion."""
         return [
             str(number).zfill(self.value_bytes).encode()[-self.value_bytes :]
             for number in range(self.records)
@@ -64,13 +64,13 @@ class TransactionsJob:
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionsOutcome:
-    """What a client needed for its job.
+    """What a job cost a client.
 
     Attributes:
         transactions: how many portions were timed.
         seconds: the time for them.
-        cpu_seconds: the process's own processor time meanwhile.
-        median_seconds: by step, of the works that are timed one by one.
+        cpu_seconds: processor time of the process during it.
+        median_seconds: by step, of the works whose steps are timed.
     """
 
     transactions: int
@@ -80,7 +80,7 @@ class TransactionsOutcome:
 
 
 class Stopwatch:
-    """Runs from where it is made to `stop`, with the garbage collector off."""
+    """Runs from its construction until `stop`, with the garbage collector off."""
 
     def __init__(self) -> None:
         gc.collect()
@@ -90,11 +90,11 @@ class Stopwatch:
         self._started = time.perf_counter()
 
     def step(self, name: str, seconds: float) -> None:
-        """A step took so long."""
+        """Record the time of a step."""
         self._steps.setdefault(name, []).append(seconds)
 
     def stop(self, transactions: int) -> TransactionsOutcome:
-        """What was measured since."""
+        """The time since then."""
         seconds, cpu_seconds = time.perf_counter(), time.process_time()
         return TransactionsOutcome(
             transactions=transactions,
@@ -107,10 +107,10 @@ class Stopwatch:
 def serve_transactions(
     works: Mapping[str, Callable[[TransactionsJob], TransactionsOutcome]],
 ) -> None:
-    """Do the job on stdin, print its outcome, both as JSON.
+    """Read a job from stdin, do it, and print its outcome, both as JSON.
 
     Raises:
-        KeyError: the client has no such way of working.
+        KeyError: the client does not have this way of working.
     """
     job = TransactionsJob(**json.load(sys.stdin))
     outcome: dict[str, Any] = asdict(works[job.work](job))
@@ -118,11 +118,11 @@ def serve_transactions(
 
 
 def check_sent(job: TransactionsJob, ends: Sequence[int]) -> None:
-    """See that every record is in the topic once.
+    """Check that every record is in the topic once.
 
     Args:
-        job: what was to be sent.
-        ends: the end offsets of its partitions; markers of transactions count, too.
+        job: what was sent.
+        ends: the end offsets of its partitions, which include transaction markers.
 
     Raises:
         RuntimeError: some are missing, or there are too many.

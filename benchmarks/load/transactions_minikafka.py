@@ -8,7 +8,7 @@ from time import perf_counter
 
 import trio
 
-from minikafka_client import Delivery, Producer
+from minikafka_client import BufferFullError, Delivery, Producer
 
 from .transactions_job import (
     WARM_UP_TRANSACTIONS,
@@ -26,7 +26,7 @@ async def _send(producer: Producer, topic: str, values: list[bytes]) -> None:
     for value in values:
         try:
             send_nowait(topic, value)
-        except trio.WouldBlock:
+        except BufferFullError:
             await producer.send(topic, value)
 
 

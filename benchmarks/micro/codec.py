@@ -1,8 +1,8 @@
 """How long one message takes to read or to write: the messages of a broker's hot path.
 
-Each function here builds one piece of work; `WORK` names them all. Alone,
-``python -m benchmarks.micro.codec`` prints microseconds per call: the best of several rounds, since
-everything that a shared machine adds makes a round slower, never faster.
+Each function here builds one piece of work; `WORK` names them all. ``python -m
+benchmarks.micro.codec`` prints microseconds per call: the best of several rounds, because a shared
+machine can only make a round slower, never faster.
 """
 
 from __future__ import annotations
@@ -14,28 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minikafka.protocol.frames import encode_response
-from minikafka.protocol.messages.fetch import (
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
-from minikafka.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from minikafka.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
+from minikafka.protocol.messages import fetch, metadata, produce
 
 Work = Callable[[], Any]
 RECORDS = bytes(1000)
@@ -43,34 +22,34 @@ RECORDS = bytes(1000)
 
 def decode_produce(version: int, partitions: int) -> Work:
     """A ProduceRequest with 1,000 bytes of records for each partition of one topic."""
-    message = ProduceRequest(
+    message = produce.Request(
         transactional_id=None,
         acks=-1,
         timeout_ms=30_000,
         topic_data=[
-            TopicProduceData(
+            produce.TopicData(
                 name="flights",
                 partition_data=[
-                    PartitionProduceData(index=index, records=RECORDS)
+                    produce.PartitionData(index=index, records=RECORDS)
                     for index in range(partitions)
                 ],
             )
         ],
     )
     frame = memoryview(message.encode_to_bytes(version))
-    return lambda: ProduceRequest.decode(version, frame)
+    return lambda: produce.Request.decode(version, frame)
 
 
 def encode_produce_response(version: int, partitions: int) -> Work:
     """Build and write a ProduceResponse, as the broker does for every request."""
 
     def work() -> list[Any]:
-        message = ProduceResponse(
+        message = produce.Response(
             responses=[
-                TopicProduceResponse(
+                produce.TopicResponse(
                     name="flights",
                     partition_responses=[
-                        PartitionProduceResponse(
+                        produce.PartitionResponse(
                             index=index, error_code=0, base_offset=12_345, log_start_offset=0
                         )
                         for index in range(partitions)
@@ -85,32 +64,32 @@ def encode_produce_response(version: int, partitions: int) -> Work:
 
 def decode_fetch(version: int, partitions: int) -> Work:
     """A FetchRequest for the partitions of one topic."""
-    message = FetchRequest(
+    message = fetch.Request(
         max_wait_ms=500,
         min_bytes=1,
         topics=[
-            FetchTopic(
+            fetch.Topic(
                 topic="flights",
                 topic_id=bytes(range(16)),
                 partitions=[
-                    FetchPartition(partition=index, fetch_offset=12_345, partition_max_bytes=2**20)
+                    fetch.Partition(partition=index, fetch_offset=12_345, partition_max_bytes=2**20)
                     for index in range(partitions)
                 ],
             )
         ],
     )
     frame = memoryview(message.encode_to_bytes(version))
-    return lambda: FetchRequest.decode(version, frame)
+    return lambda: fetch.Request.decode(version, frame)
 
 
-def _fetch_response(partitions: int) -> FetchResponse:
-    return FetchResponse(
+def _fetch_response(partitions: int) -> fetch.Response:
+    return fetch.Response(
         session_id=77,
         responses=[
-            FetchableTopicResponse(
+            fetch.TopicResponse(
                 topic="flights",
                 partitions=[
-                    PartitionData(
+                    fetch.PartitionData(
                         partition_index=index,
                         error_code=0,
                         high_watermark=12_345,
@@ -133,25 +112,24 @@ def encode_fetch_response(version: int, partitions: int) -> Work:
 
 
 def build_and_encode_fetch_response(version: int, partitions: int) -> Work:
-    """The same with the objects' making, as the broker does it for every fetch."""
+    """The same, including the construction of the objects, as the broker does for every fetch."""
     return lambda: encode_response(_fetch_response(partitions), version, 7)
 
 
-def _metadata_response(partitions: int) -> MetadataResponse:
-    return MetadataResponse(
+def _metadata_response(partitions: int) -> metadata.Response:
+    return metadata.Response(
         brokers=[
-            MetadataResponseBroker(node_id=node, host=f"host-{node}", port=9092)
-            for node in range(3)
+            metadata.Broker(node_id=node, host=f"host-{node}", port=9092) for node in range(3)
         ],
         cluster_id="a-cluster",
         controller_id=1,
         topics=[
-            MetadataResponseTopic(
+            metadata.ResponseTopic(
                 error_code=0,
                 name=f"topic-{topic}",
                 topic_id=struct.pack(">QQ", 1, topic),
                 partitions=[
-                    MetadataResponsePartition(
+                    metadata.Partition(
                         error_code=0,
                         partition_index=index,
                         leader_id=index % 3,
@@ -176,7 +154,7 @@ def encode_metadata(version: int, partitions: int) -> Work:
 def decode_metadata(version: int, partitions: int) -> Work:
     """The same, read by a client."""
     frame = memoryview(_metadata_response(partitions).encode_to_bytes(version))
-    return lambda: MetadataResponse.decode(version, frame)
+    return lambda: metadata.Response.decode(version, frame)
 
 
 WORK: dict[str, Work] = {
@@ -196,7 +174,7 @@ WORK: dict[str, Work] = {
 
 
 def measure(work: Work, rounds: int = 15, round_seconds: float = 0.02) -> float:
-    """Microseconds per call, the best round's."""
+    """Microseconds per call, in the best round."""
     timer = timeit.Timer(work)
     calls, seconds = timer.autorange()
     calls = max(1, round(calls * round_seconds / seconds))

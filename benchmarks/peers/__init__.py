@@ -1,1 +1,1 @@
-"""What the broker is compared with: the least that a trio server can do."""
+"""Peers of the broker: the least that a trio server can do."""

@@ -1,6 +1,6 @@
-"""A TCP server that sends back what it gets: the least that a trio server can cost per request.
+"""A TCP server that echoes: the least that a trio server can cost per request.
 
-It is what trio's own manual would write: a `SocketStream`, and nothing around it.
+It is as in trio's own tutorial: a bare `SocketStream`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a peer listens and says so."""
+"""The ready line of a peer."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A Kafka broker in name only: it reads the socket, keeps nothing, and says that all went well.
+"""A Kafka broker in name only: it reads the socket, keeps nothing, and reports success.
 
-It answers ApiVersions and Metadata so that a client begins, and Produce so that it goes on; of a
-Produce request it looks at the header, the topic and the partition, for the answer. The records are
-read into one buffer, over and over, and never looked at: this is how fast bytes come out of a
-socket in a trio program.
+It answers ApiVersions and Metadata so that a client starts, and Produce so that it continues. Of a
+Produce request it only reads the header, the topic and the partition, for the response. Records are
+read into one buffer, over and over, and never looked at: this is the speed at which a trio program
+can read a socket.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .ready import open_ready
 _BUFFER_SIZE_BYTES = 4 * 1024 * 1024
 _PARTITIONS = 4
 _PRODUCE, _FETCH, _METADATA, _API_VERSIONS = 0, 1, 3, 18
-# The last versions without flexible fields; librdkafka wants Fetch named before it sends batches.
+# The last versions without flexible fields; without Fetch, librdkafka would not send batches.
 _APIS = ((_PRODUCE, 3, 7), (_FETCH, 4, 4), (_METADATA, 1, 1), (_API_VERSIONS, 0, 0))
 _UNSUPPORTED_VERSION = 35
 _offsets = count()
@@ -60,7 +60,7 @@ def _produced(request: memoryview) -> bytes:
 
 
 def _answer(frame: memoryview, host: bytes, port: int) -> bytes:
-    """Answer a frame, of which a Produce request's records may be missing."""
+    """Answer a frame; the records of a Produce request may be missing from it."""
     api, version, correlation_id, client_id_size = struct.unpack_from(">hhih", frame)
     body = frame[10 + max(client_id_size, 0) :]
     if api == _PRODUCE:

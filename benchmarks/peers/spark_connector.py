@@ -1,4 +1,4 @@
-"""The jars of Spark's own connector, collected by Maven where there is one."""
+"""The jars of Spark's own connector, downloaded by Maven if it is installed."""
 
 from __future__ import annotations
 

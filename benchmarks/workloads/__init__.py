@@ -1,1 +1,1 @@
-"""One file per workload: what it measures, its targets, and how."""
+"""One file per workload: what it measures, how, and its targets."""

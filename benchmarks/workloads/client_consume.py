@@ -14,7 +14,7 @@ RECORDS = 2_000_000
 SLOW_CLIENTS_RECORDS = 300_000
 _RECORD_BYTES = VALUE_BYTES + 10  # what it takes in a batch, roughly
 
-# What it is called, whose module does it, how, and how many records (whom they are too many for).
+# Name, module, way of working, and the number of records (fewer for slow clients).
 _SIDES = (
     ("async for", "client_minikafka", "consume", RECORDS),
     ("aiokafka", "client_aiokafka", "consume", SLOW_CLIENTS_RECORDS),
@@ -27,14 +27,14 @@ _SIDES = (
 
 
 def measure(run: Run) -> Iterator[Round]:
-    """Write one topic; then everybody reads it from its start, by turns."""
+    """Fill one topic; then all clients read it from the start, by turns."""
     there = run.scaled(RECORDS)
     with run.fresh_folder(there * _RECORD_BYTES) as folder, broker(folder) as server:
         run.say("write the topic")
         produce_with(
             "client_confluent",
             "produce unobserved",
-            server.address,
+            server.bootstrap,
             "small",
             there - WARM_UP_RECORDS,
         )
@@ -43,7 +43,7 @@ def measure(run: Run) -> Iterator[Round]:
             def consume() -> Round:
                 job = ClientJob(
                     work=work,
-                    bootstrap=server.address,
+                    bootstrap=server.bootstrap,
                     topic="small",
                     partitions=PARTITIONS,
                     records=run.scaled(records),
@@ -63,7 +63,7 @@ def measure(run: Run) -> Iterator[Round]:
 WORKLOAD = Workload(
     name="client-consume",
     measures="2 M records of 100 bytes from the topic's start (the slow clients read 300,000), no "
-    "group; every value is looked at except where it says counted.",
+    "group; every value is touched except in the rows counted.",
     function=measure,
     figures=(
         Figure(

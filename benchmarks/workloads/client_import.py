@@ -1,4 +1,4 @@
-"""How long a program waits before it can use a client."""
+"""How long it takes to import a client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIDES = {
 
 
 def measure(run: Run) -> Iterator[Round]:
-    """A new interpreter for each statement, timed inside it: its own start does not count."""
+    """A new interpreter for each statement, timed inside it, without its own start."""
 
     def side(name: str, statement: str) -> Callable[[], Round]:
         program = (

@@ -20,7 +20,7 @@ _SIDES = (
 
 
 def measure(run: Run) -> Iterator[Round]:
-    """One broker; the clients by turns, each with a topic of its own per round."""
+    """One broker; the clients by turns, each with its own topic per round."""
     with run.fresh_folder() as folder, broker(folder) as server:
 
         def side(name: str, module: str, work: str) -> Callable[[], Round]:
@@ -29,7 +29,7 @@ def measure(run: Run) -> Iterator[Round]:
             def send_singly() -> Round:
                 topic = f"{name}-{next(topics)}".replace(" ", "-")
                 requests = max(100, run.scaled(REQUESTS))
-                outcome = produce_with(module, work, server.address, topic, requests)
+                outcome = produce_with(module, work, server.bootstrap, topic, requests)
                 p50, p99 = outcome.latencies_seconds
                 cpu_seconds = outcome.cpu_seconds / requests
                 return {
@@ -45,8 +45,8 @@ def measure(run: Run) -> Iterator[Round]:
 
 WORKLOAD = Workload(
     name="client-latency",
-    measures="One record of 100 bytes at a time, acks=1, no linger: from the call to when its "
-    "caller knows the outcome.",
+    measures="One record of 100 bytes at a time, acks=1, no linger: from the call until its "
+    "outcome is known.",
     function=measure,
     figures=(
         Figure(name="p50 over confluent", unit="x", of="minikafka", per="confluent", at_most=1.5),

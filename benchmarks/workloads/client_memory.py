@@ -1,4 +1,4 @@
-"""A topic larger than a client may become."""
+"""Memory of a client that reads a larger topic."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ALLOWED_OVER_PREFETCH_MB = 40
 
 
 def measure(run: Run) -> Iterator[Round]:
-    """Write the topic once; then our consumer reads all of it, in two ways."""
+    """Fill the topic once; then our consumer reads all of it, in two ways."""
     records = run.scaled(RECORDS)
     with run.fresh_folder(records * VALUE_BYTES) as folder, broker(folder) as server:
         run.say("write the topic")
         produce_with(
             "client_confluent",
             "produce unobserved",
-            server.address,
+            server.bootstrap,
             "large",
             records - WARM_UP_RECORDS,
             VALUE_BYTES,
@@ -36,7 +36,7 @@ def measure(run: Run) -> Iterator[Round]:
             def consume() -> Round:
                 job = ClientJob(
                     work=work,
-                    bootstrap=server.address,
+                    bootstrap=server.bootstrap,
                     topic="large",
                     partitions=PARTITIONS,
                     records=records,
@@ -62,8 +62,8 @@ _SIDES = {"async for": "consume", "batches": "consume batches"}
 WORKLOAD = Workload(
     name="client-memory",
     measures="1 GB in records of 1,000 bytes from the topic's start through our consumer, with its "
-    "default prefetch: the most resident memory its process ever had, and how much more that is "
-    "than when it was connected.",
+    "default prefetch: the peak resident memory of its process, and its growth since it was "
+    "connected.",
     function=measure,
     figures=(
         *(

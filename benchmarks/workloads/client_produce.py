@@ -16,7 +16,7 @@ VALUE_BYTES = 100
 PARTITIONS = 4
 _RECORD_BYTES = VALUE_BYTES + 10  # what it takes in a batch, roughly
 
-# What it is called, whose module does it, how, and how many records (whom they are too many for).
+# Name, module, way of working, and the number of records (fewer for slow clients).
 _SIDES = (
     ("send_nowait", "client_minikafka", "produce", RECORDS),
     ("confluent", "client_confluent", "produce", RECORDS),
@@ -39,7 +39,7 @@ def measure(run: Run) -> Iterator[Round]:
 
             def produce() -> Round:
                 topic = f"{name}-{next(topics)}".replace(",", "").replace(" ", "-")
-                outcome = produce_with(module, work, server.address, topic, run.scaled(records))
+                outcome = produce_with(module, work, server.bootstrap, topic, run.scaled(records))
                 return {
                     name: outcome.records_per_second,
                     f"{name} cpu": 1e6 * outcome.cpu_seconds / outcome.records,
@@ -53,10 +53,10 @@ def measure(run: Run) -> Iterator[Round]:
 def produce_with(
     module: str, work: str, bootstrap: str, topic: str, records: int, value_bytes: int = VALUE_BYTES
 ) -> ClientOutcome:
-    """Have a client fill a new topic, and see that every record is there once.
+    """Have a client fill a new topic, and check that it has every record once.
 
     Raises:
-        RuntimeError: the topic has more records, or fewer.
+        RuntimeError: the topic has fewer records, or more.
     """
     create_topics(bootstrap, [topic], PARTITIONS)
     job = ClientJob(
@@ -77,7 +77,7 @@ def produce_with(
 WORKLOAD = Workload(
     name="client-produce",
     measures="1 M records of 100 bytes (100,000 with the slow clients), acks=all, one call per "
-    "record except in send_many, every record's outcome looked at except where it says unobserved.",
+    "record except in send_many, every outcome checked except in the rows unobserved.",
     function=measure,
     figures=(
         Figure(

@@ -1,15 +1,14 @@
-"""How long a partition stands still when its leader, or the controller, is killed."""
+"""How long a partition stalls when its leader, or the controller, is killed."""
 
 from __future__ import annotations
 
-import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 
-from ..cluster import ClusterProcess, cluster
+from ..cluster import MeasuredCluster, cluster
 from ..load.cluster_admin import create_topic
 from ..load.steady import SteadyJob, SteadyOutcome
 from ..processes import SteadyLoad
@@ -28,7 +27,7 @@ Kill = tuple[float, Sequence[int]]
 def stall_after(outcome: SteadyOutcome, kill: Kill) -> float:
     """Seconds from a kill to the first acknowledgement of a record sent after it.
 
-    Of all partitions that the victim led, the longest.
+    The longest of all partitions that the victim led.
     """
     moment, partitions = kill
     return max(
@@ -47,7 +46,7 @@ def longest_pause(outcome: SteadyOutcome, begin: float, end: float) -> float:
 
 
 def _kill_again_and_again(
-    run: Run, running: ClusterProcess, victim_of: Callable[[], int]
+    run: Run, running: MeasuredCluster, victim_of: Callable[[], int]
 ) -> list[Kill]:
     kills: list[Kill] = []
     for number in range(run.scaled(KILLS)):
@@ -57,7 +56,8 @@ def _kill_again_and_again(
         victim = victim_of()
         led = [one for one, leader in enumerate(running.leaders(TOPIC)) if leader == victim]
         run.say(f"kill {number + 1} of {run.scaled(KILLS)}: node {victim}")
-        kills.append((running.end(victim, signal.SIGKILL), led))
+        kills.append((time.monotonic(), led))
+        running.kill(victim)
         time.sleep(_UNDISTURBED_SECONDS)
         running.start(victim)
     running.wait_until_healthy()
@@ -66,7 +66,7 @@ def _kill_again_and_again(
 
 
 def _measure(
-    run: Run, client: str, choose: Callable[[ClusterProcess], int]
+    run: Run, client: str, choose: Callable[[MeasuredCluster], int]
 ) -> tuple[list[float], SteadyOutcome]:
     with run.fresh_folder() as folder, cluster(folder, 3) as running:
         create_topic(running.bootstrap, TOPIC, PARTITIONS, 3)
@@ -88,7 +88,7 @@ def _measure(
 
 
 def _side(
-    run: Run, name: str, client: str, choose: Callable[[ClusterProcess], int]
+    run: Run, name: str, client: str, choose: Callable[[MeasuredCluster], int]
 ) -> Callable[[], Round]:
     def measure_one() -> Round:
         stalls, outcome = _measure(run, client, choose)
@@ -105,12 +105,12 @@ def _side(
 
 
 def measure(run: Run) -> Iterator[Round]:
-    """Kill leaders, then controllers; with our producer and with confluent-kafka's."""
+    """Kill leaders, then controllers, with our producer and with confluent-kafka."""
 
-    def leader(running: ClusterProcess) -> int:
+    def leader(running: MeasuredCluster) -> int:
         return running.leaders(TOPIC)[0]
 
-    def controller(running: ClusterProcess) -> int:
+    def controller(running: MeasuredCluster) -> int:
         return running.metadata_leader()
 
     return run.interleaved(

@@ -1,9 +1,11 @@
-"""What three brokers cost that have nothing to do."""
+"""What three idle brokers cost."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+
+import psutil
 
 from ..cluster import cluster
 from ..load.cluster_admin import create_topic
@@ -15,13 +17,13 @@ MEASURED_SECONDS = 20.0
 
 
 def measure(run: Run) -> Iterator[Round]:
-    """Start, create a topic, wait, then look at the processes for a while."""
+    """Start a cluster, create a topic, wait, and then observe the processes for a while."""
 
     def idle() -> Round:
         with run.fresh_folder() as folder, cluster(folder, 3) as running:
             create_topic(running.bootstrap, "idle", PARTITIONS, 3)
             time.sleep(SETTLE_SECONDS)
-            processes = running.processes()
+            processes = [psutil.Process(node.pid) for node in running.nodes.values()]
             before = [sum(process.cpu_times()[:2]) for process in processes]
             began = time.monotonic()
             time.sleep(MEASURED_SECONDS)

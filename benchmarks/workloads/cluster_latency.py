@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict
 
-from ..cluster import ClusterProcess, cluster
+from ..cluster import MeasuredCluster, cluster
 from ..load.client_job import ClientJob, ClientOutcome
 from ..load.cluster_admin import create_topic
 from ..processes import run_load
@@ -51,11 +51,10 @@ def measure(run: Run) -> Iterator[Round]:
         )
 
 
-def _raw(run: Run, running: ClusterProcess) -> Round:
-    """The same from a blocking socket with requests encoded beforehand."""
-    node = running.node(running.leaders(TOPIC)[0])
-    host, _, port = str(node["listener"]).rpartition(":")
-    with closing(RawClient(host, int(port))) as producer:
+def _raw(run: Run, running: MeasuredCluster) -> Round:
+    """The same from a blocking socket, with pre-encoded requests."""
+    leader = running.nodes[running.leaders(TOPIC)[0]]
+    with closing(RawClient(leader.bootstrap)) as producer:
         requests = {
             name: produce_request(TOPIC, 0, b"x" * VALUE_BYTES, acks=acks)
             for name, acks in (("1", 1), ("all", -1))
@@ -75,7 +74,7 @@ WORKLOAD = Workload(
     name="cluster-latency",
     measures="One record of 100 bytes at a time, no linger, to a partition of three replicas: p50 "
     "with acks=all over p50 with acks=1, through our client, confluent-kafka, and a bare socket "
-    "(whose own share is next to nothing, so that it shows the brokers' ratio).",
+    "(which itself costs next to nothing, so that it shows the brokers' ratio).",
     function=measure,
     figures=(
         Figure(name="all over 1", unit="x", of="ours all", per="ours 1", at_most=2.5),

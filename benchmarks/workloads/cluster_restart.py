@@ -1,13 +1,12 @@
-"""A rolling restart, as a producer notices it."""
+"""A rolling restart, from the point of view of a producer."""
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
-from ..cluster import ClusterProcess, cluster
+from ..cluster import MeasuredCluster, cluster
 from ..load.cluster_admin import create_topic
 from ..load.steady import SteadyJob, SteadyOutcome
 from ..processes import SteadyLoad
@@ -20,12 +19,12 @@ TOPIC = "restart"
 _UNDISTURBED_SECONDS = 1.0
 
 
-def _restart_all(run: Run, running: ClusterProcess) -> tuple[float, float]:
+def _restart_all(run: Run, running: MeasuredCluster) -> tuple[float, float]:
     time.sleep(_UNDISTURBED_SECONDS)
     began = time.monotonic()
     for node_id in (1, 2, 3):
         run.say(f"restarting node {node_id}")
-        running.end(node_id, signal.SIGTERM)
+        running.stop(node_id)
         running.start(node_id)
         running.wait_until_healthy()
     ended = time.monotonic()

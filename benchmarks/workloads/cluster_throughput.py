@@ -1,4 +1,4 @@
-"""Three copies of everything, against one."""
+"""Three replicas of everything, against one."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def measure(run: Run) -> Iterator[Round]:
 
     def alone() -> Round:
         with run.fresh_folder(records * _RECORD_BYTES) as folder, broker(folder) as server:
-            create_topic(server.address, "copies", PARTITIONS, 1)
-            return {"alone": _produce(server.address, records, "1")}
+            create_topic(server.bootstrap, "copies", PARTITIONS, 1)
+            return {"alone": _produce(server.bootstrap, records, "1")}
 
     return run.interleaved(
         three_replicas=replicated("three", 3, "all"),
@@ -58,8 +58,8 @@ def _produce(bootstrap: str, records: int, acks: str) -> float:
 WORKLOAD = Workload(
     name="cluster-throughput",
     measures="300,000 records of 1,000 bytes through confluent-kafka into six partitions on three "
-    "brokers: three replicas and acks=all over one replica and acks=1. The same into one broker "
-    "that is alone, for comparison.",
+    "brokers: three replicas and acks=all over one replica and acks=1. For comparison, the same "
+    "into a single broker.",
     function=measure,
     figures=(
         Figure(name="three copies over one", unit="x", of="three", per="one", at_least=0.30),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..load.consume import ConsumeJob
 from ..load.consume import consume as consume_all
 from ..load.produce import WARM_UP_RECORDS, ProduceJob, produce
-from ..processes import broker
+from ..processes import broker, cpu_seconds
 from ..workload import Figure, Round, Run, Workload
 
 RECORDS = 2_000_000
@@ -24,7 +24,7 @@ def measure(run: Run) -> Iterator[Round]:
         with run.fresh_folder(records * _RECORD_BYTES) as folder, broker(folder) as server:
             produced = produce(
                 ProduceJob(
-                    bootstrap=server.address,
+                    bootstrap=server.bootstrap,
                     topic="small",
                     records=records,
                     value_bytes=VALUE_BYTES,
@@ -32,10 +32,10 @@ def measure(run: Run) -> Iterator[Round]:
                     creates_topic=True,
                 )
             )
-            before = server.cpu_seconds()
+            before = cpu_seconds(server.pid)
             consumed = consume_all(
                 ConsumeJob(
-                    bootstrap=server.address,
+                    bootstrap=server.bootstrap,
                     topic="small",
                     partitions=PARTITIONS,
                     records=records + WARM_UP_RECORDS,
@@ -44,7 +44,7 @@ def measure(run: Run) -> Iterator[Round]:
             return {
                 "produce": produced.records_per_second,
                 "consume": consumed.records_per_second,
-                "broker cpu": 1e6 * (server.cpu_seconds() - before) / consumed.records,
+                "broker cpu": 1e6 * (cpu_seconds(server.pid) - before) / consumed.records,
                 "load cpu": 1e6 * consumed.cpu_seconds / consumed.records,
             }
 

@@ -1,11 +1,11 @@
-"""Ten thousand partitions: what a crash costs, and what they occupy."""
+"""Ten thousand partitions: what a crash costs, and how much memory they take."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ..load.partitions import PartitionsJob, fill_partitions
-from ..processes import start_broker
+from ..processes import broker, resident_bytes
 from ..workload import Figure, Round, Run, Workload
 
 TOPICS = 100
@@ -13,49 +13,43 @@ PARTITIONS = 100
 
 
 def measure(run: Run) -> Iterator[Round]:
-    """Write to every partition, kill -9, restart on the same directory; again."""
+    """Write to every partition, kill -9, and restart on the same directory; repeatedly."""
     topics = run.scaled(TOPICS)
-    with run.fresh_folder() as folder:
-        server = start_broker(folder)
-        try:
-            created = 0.0
-            for number in range(1, run.rounds + 1):
-                run.say(
-                    f"round {number} of {run.rounds}: write to {topics * PARTITIONS} partitions"
-                )
-                filled = fill_partitions(
-                    PartitionsJob(
-                        bootstrap=server.address,
-                        topics=topics,
-                        partitions=PARTITIONS,
-                        creates=number == 1,
-                        expected_records=number - 1,
-                    )
-                )
-                created = max(created, filled.create_seconds)
-                written = server.resident_bytes()
-                run.say("kill -9, restart")
-                server.kill()
-                server = start_broker(folder)
-                yield {
-                    "restart": server.ready_seconds,
-                    "memory": server.resident_bytes() / 1e6,
-                    "memory written": written / 1e6,
-                    "create": created,
-                    "produce": filled.produce_seconds,
-                }
-            run.say("check that every record is there")
-            fill_partitions(
+    with run.fresh_folder() as folder, broker(folder) as server:
+        created = 0.0
+        for number in range(1, run.rounds + 1):
+            run.say(f"round {number} of {run.rounds}: write to {topics * PARTITIONS} partitions")
+            filled = fill_partitions(
                 PartitionsJob(
-                    bootstrap=server.address,
+                    bootstrap=server.bootstrap,
                     topics=topics,
                     partitions=PARTITIONS,
-                    creates=False,
-                    expected_records=run.rounds,
+                    creates=number == 1,
+                    expected_records=number - 1,
                 )
             )
-        finally:
+            created = max(created, filled.create_seconds)
+            written = resident_bytes(server.pid)
+            run.say("kill -9, restart")
             server.kill()
+            server.start()
+            yield {
+                "restart": server.process.ready_seconds,
+                "memory": resident_bytes(server.pid) / 1e6,
+                "memory written": written / 1e6,
+                "create": created,
+                "produce": filled.produce_seconds,
+            }
+        run.say("check that every record is there")
+        fill_partitions(
+            PartitionsJob(
+                bootstrap=server.bootstrap,
+                topics=topics,
+                partitions=PARTITIONS,
+                creates=False,
+                expected_records=run.rounds,
+            )
+        )
 
 
 WORKLOAD = Workload(

@@ -24,8 +24,8 @@ def measure(run: Run) -> Iterator[Round]:
         run.fresh_folder() as folder,
         broker(folder) as server,
         peer("echo", folder) as echo,
-        closing(RawClient(server.host, server.port)) as producer,
-        closing(RawClient(echo.host, echo.port)) as echoed,
+        closing(RawClient(server.bootstrap)) as producer,
+        closing(RawClient(echo.address)) as echoed,
     ):
         request = produce_request(TOPIC, 0, b"x" * VALUE_BYTES)
         answer_bytes = prepare_topic(producer, request)
@@ -45,7 +45,7 @@ def measure(run: Run) -> Iterator[Round]:
 
 
 def prepare_topic(client: RawClient, request: bytes) -> int:
-    """Have the topic created, see that producing to it works, and size the answer with its frame.
+    """Create the topic, and return the size of a produce response, with its frame.
 
     Raises:
         RuntimeError: the broker refuses to produce.
@@ -53,7 +53,7 @@ def prepare_topic(client: RawClient, request: bytes) -> int:
     error_code = -1
     for _ in range(100):
         client.ask(metadata_request(TOPIC))
-        error_code = client.produce_error(request, TOPIC)
+        error_code = client.produce_error(request)
         if error_code == 0:
             return len(client.ask(request)) + struct.calcsize(">i")
     raise RuntimeError(f"the broker refuses to produce to {TOPIC}: error code {error_code}")
@@ -62,7 +62,7 @@ def prepare_topic(client: RawClient, request: bytes) -> int:
 WORKLOAD = Workload(
     name="produce-latency",
     measures="One record of 100 bytes per request, acks=1, no linger, from a blocking socket with "
-    "requests encoded beforehand, against a plain trio server that echoes the same bytes; all "
+    "pre-encoded requests, against a plain trio server that echoes the same bytes; all "
     "three processes on one processor.",
     function=measure,
     figures=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..load.produce import ProduceJob, produce
-from ..processes import broker, peer
+from ..processes import broker, cpu_seconds, peer
 from ..workload import Figure, Round, Run, Workload
 
 RECORDS = 2_000_000
@@ -20,17 +20,17 @@ def measure(run: Run) -> Iterator[Round]:
     def ours() -> Round:
         with run.fresh_folder(records * _RECORD_BYTES) as folder, broker(folder) as server:
             job = ProduceJob(
-                bootstrap=server.address,
+                bootstrap=server.bootstrap,
                 topic="small",
                 records=records,
                 value_bytes=VALUE_BYTES,
                 creates_topic=True,
             )
-            before = server.cpu_seconds()
+            before = cpu_seconds(server.pid)
             produced = produce(job)
             return {
                 "minikafka": produced.records_per_second,
-                "broker cpu": 1e6 * (server.cpu_seconds() - before) / records,
+                "broker cpu": 1e6 * (cpu_seconds(server.pid) - before) / records,
                 "load cpu": 1e6 * produced.cpu_seconds / records,
             }
 

@@ -1,4 +1,4 @@
-"""A topic larger than the broker: does memory grow with what is read?"""
+"""A topic larger than the broker: does reading it make memory grow?"""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from minikafka.testing import Broker
+
 from ..load.consume import Consumed, ConsumeJob
 from ..load.consume import start as start_consuming
 from ..load.produce import WARM_UP_RECORDS, ProduceJob, produce
-from ..processes import ServerProcess, broker
+from ..processes import broker, resident_bytes
 from ..workload import Figure, Round, Run, Workload
 
 RECORDS = 1_000_000
@@ -20,14 +22,14 @@ _SAMPLE_SECONDS = 0.02
 
 
 def measure(run: Run) -> Iterator[Round]:
-    """Write once; then per round a fresh broker, whose memory is watched while it is read."""
+    """Fill the topic once; then in each round watch the memory of a new broker during reads."""
     with run.fresh_folder() as folder:
         run.say("write the topic")
         records = run.scaled(RECORDS)
         with broker(folder) as server:
             produce(
                 ProduceJob(
-                    bootstrap=server.address,
+                    bootstrap=server.bootstrap,
                     topic="large",
                     records=records,
                     value_bytes=VALUE_BYTES,
@@ -42,10 +44,10 @@ def measure(run: Run) -> Iterator[Round]:
 
 def _read(folder: Path, records: int) -> Round:
     with broker(folder) as server:
-        before = server.resident_bytes()
+        before = resident_bytes(server.pid)
         load = start_consuming(
             ConsumeJob(
-                bootstrap=server.address,
+                bootstrap=server.bootstrap,
                 topic="large",
                 partitions=PARTITIONS,
                 records=records,
@@ -63,20 +65,20 @@ def _read(folder: Path, records: int) -> Round:
         return {
             "before": before / 1e6,
             "growth": (peak - before) / 1e6,
-            "after": (server.resident_bytes() - before) / 1e6,
+            "after": (resident_bytes(server.pid) - before) / 1e6,
             "rate": consumed.records_per_second * VALUE_BYTES / 1e6,
         }
 
 
-def _sample(server: ServerProcess) -> int:
+def _sample(server: Broker) -> int:
     time.sleep(_SAMPLE_SECONDS)
-    return server.resident_bytes()
+    return resident_bytes(server.pid)
 
 
 WORKLOAD = Workload(
     name="read-memory",
     measures="1 GB in 4 partitions, read twice from the start through confluent-kafka: the peak of "
-    "the broker's resident memory while it is read, over what it was when it had just started.",
+    "the broker's resident memory during the reads, minus what it was right after its start.",
     function=measure,
     figures=(
         Figure(name="growth at the peak", unit="MB", of="growth", at_most=30),

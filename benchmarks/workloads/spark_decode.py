@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from minikafka.protocol.records import Compression, encode_batch
-from minikafka_client.core.fetched import FetchedRecords
+from minikafka_client.core.fetched import ConsumedBatch
 from minikafka_client.types import TopicPartition
-from pyspark_minikafka.columns.decode import decode_runs
+from pyspark_minikafka.columns.decoder import decode_runs
 
 from ..workload import Figure, Round, Run, Workload
 
@@ -18,7 +18,7 @@ REPEATS = 20
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 _TIMESTAMP_MS = 1_700_000_000_000
 
-# What it is called, records in each batch, whether their sizes differ, compression.
+# Name, records per batch, whether their sizes differ, compression.
 _SIDES = (
     ("10,000", 10_000, False, Compression.NONE),
     ("100", 100, False, Compression.NONE),
@@ -47,7 +47,7 @@ def _payload(per_batch: int, has_many_sizes: bool, compression: Compression) -> 
 
 
 def measure(run: Run) -> Iterator[Round]:
-    """Decode a fetch of each kind, again and again."""
+    """Decode a fetch of each kind, repeatedly."""
 
     def side(name: str, payload: bytes) -> Callable[[], Round]:
         where = TopicPartition("decode", 0)
@@ -56,7 +56,7 @@ def measure(run: Run) -> Iterator[Round]:
         def decode() -> Round:
             started = time.process_time()
             for _ in range(repeats):
-                fetched: FetchedRecords = FetchedRecords(where, memoryview(payload), 0)
+                fetched: ConsumedBatch = ConsumedBatch(where, memoryview(payload), 0)
                 batch = decode_runs([fetched], COLUMNS)
                 if batch.num_rows != RECORDS:
                     raise AssertionError(f"{batch.num_rows} of {RECORDS} records")

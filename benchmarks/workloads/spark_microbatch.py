@@ -1,4 +1,4 @@
-"""What a micro-batch costs besides its records."""
+"""The fixed cost of a micro-batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def measure(run: Run) -> Iterator[Round]:
     records = batches * RECORDS_PER_BATCH
     with run.fresh_folder() as folder, broker(folder) as server:
         fill(
-            server.address,
+            server.bootstrap,
             "small",
             partitions=PARTITIONS,
             records=records // PARTITIONS,
@@ -31,7 +31,7 @@ def measure(run: Run) -> Iterator[Round]:
         run.say(f"stream it, {run.rounds} rounds")
         job = SparkJob(
             work="microbatch",
-            bootstrap=server.address,
+            bootstrap=server.bootstrap,
             topic="small",
             partitions=PARTITIONS,
             records=records,
@@ -46,7 +46,7 @@ def measure(run: Run) -> Iterator[Round]:
 WORKLOAD = Workload(
     name="spark-microbatch",
     measures="20 batches of 1,000 records from 4 partitions into a sink that does nothing, with "
-    "Trigger.AvailableNow: the median time of a trigger, as Spark's progress tells it.",
+    "Trigger.AvailableNow: the median time of a trigger, from Spark's progress.",
     function=measure,
     figures=(
         Figure(name="ours", unit="ms", of="ours", at_most=250),

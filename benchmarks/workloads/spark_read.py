@@ -24,12 +24,16 @@ def measure(run: Run) -> Iterator[Round]:
     with run.fresh_folder(written) as folder, broker(folder) as server:
         run.say("write the topic")
         fill(
-            server.address, "read", partitions=PARTITIONS, records=records, value_bytes=VALUE_BYTES
+            server.bootstrap,
+            "read",
+            partitions=PARTITIONS,
+            records=records,
+            value_bytes=VALUE_BYTES,
         )
         run.say(f"read it, {run.rounds} rounds")
         job = SparkJob(
             work="read",
-            bootstrap=server.address,
+            bootstrap=server.bootstrap,
             topic="read",
             partitions=PARTITIONS,
             records=PARTITIONS * records,

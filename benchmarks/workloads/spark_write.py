@@ -23,12 +23,12 @@ def measure(run: Run) -> Iterator[Round]:
     written = (run.rounds + 1) * records * _WRITTEN_PER_RECORD_BYTES
     with (
         run.fresh_folder(written) as folder,
-        broker(folder, "transaction.two.phase.commit.enable=true") as server,
+        broker(folder, {"transaction.two.phase.commit.enable": True}) as server,
     ):
         run.say(f"write, {run.rounds} rounds")
         job = SparkJob(
             work="write",
-            bootstrap=server.address,
+            bootstrap=server.bootstrap,
             topic="",
             partitions=PARTITIONS,
             records=records,

@@ -1,4 +1,4 @@
-"""How long someone waits for a broker, and what it then occupies."""
+"""How long a broker takes to start, and how much memory it takes then."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import sys
 import time
 from collections.abc import Iterator
 
-from ..processes import ROOT, broker
+from ..processes import ROOT, broker, resident_bytes
 from ..workload import Figure, Round, Run, Workload
 
 
 def measure(run: Run) -> Iterator[Round]:
-    """Start on an empty directory; beside it, what the interpreter and trio take alone."""
+    """Start on an empty directory; for comparison, start the interpreter and import trio."""
 
     def ours() -> Round:
         with run.fresh_folder() as folder, broker(folder) as server:
-            return {"ready": server.ready_seconds, "memory": server.resident_bytes() / 1e6}
+            return {
+                "ready": server.process.ready_seconds,
+                "memory": resident_bytes(server.pid) / 1e6,
+            }
 
     def interpreter() -> Round:
         started = time.perf_counter()

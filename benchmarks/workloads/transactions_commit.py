@@ -1,4 +1,4 @@
-"""How long a commit takes, beside the acknowledgement of a single record."""
+"""How long a commit takes, compared with the acknowledgement of a single record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transactions cost a producer that sends much."""
+"""What transactions cost a producer under full load."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _WORKS = ("transactions", "flushes", "stream")
 
 
 def measure(run: Run) -> Iterator[Round]:
-    """One broker and three of them for all rounds; a topic for each side and round."""
+    """A single broker and a cluster of three for all rounds; a topic for each side and round."""
     written_bytes = sum(size * run.scaled(count) for size, count in _TRANSACTIONS.items())
     written_bytes *= run.rounds * len(_CLIENTS) * len(_WORKS) * RECORDS * sum(_BROKERS)
     with ExitStack() as stack:
         folder = stack.enter_context(run.fresh_folder(written_bytes))
         bootstraps = {
-            1: stack.enter_context(broker(folder / "one")).address,
+            1: stack.enter_context(broker(folder / "one")).bootstrap,
             3: stack.enter_context(cluster(folder / "three", 3)).bootstrap,
         }
 
@@ -69,10 +69,10 @@ def _measure(client: str, brokers: int, size: int, work: str) -> str:
 
 
 def run_transactions(client: str, job: TransactionsJob, *, replicas: int) -> TransactionsOutcome:
-    """Have a client do a job on a new topic, and see that every record is there once.
+    """Have a client do a job on a new topic, and check that it has every record once.
 
     Raises:
-        RuntimeError: the topic has more records, or fewer.
+        RuntimeError: the topic has fewer records, or more.
     """
     create_topic(job.bootstrap, job.topic, job.partitions, replicas)
     outcome = TransactionsOutcome(**run_load(f"transactions_{client}", asdict(job)))

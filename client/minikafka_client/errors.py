@@ -1,7 +1,7 @@
 """What can go wrong, and what to do about it.
 
-`KafkaError` is the root of everything that the client raises on purpose. A broker's own answer is a
-`BrokerError` that carries Kafka's error code; the others are found out by the client itself.
+`KafkaError` is the root. A broker's refusal is a `BrokerError` with Kafka's error code; the client
+itself detects the others.
 """
 
 from __future__ import annotations
@@ -14,19 +14,31 @@ from minikafka_client.types import OffsetAndMetadata, TopicPartition
 
 
 class KafkaError(Exception):
-    """Something that the client could not do.
+    """The root of everything the client raises on purpose.
 
     Attributes:
-        code: Kafka's error code, or None when no broker said so.
+        code: Kafka's error code, or None if the client detected the error.
         is_retriable: whether the same call may succeed later without any change.
     """
 
     code: ErrorCode | None = None
     is_retriable: bool = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Constructors take other arguments than those that become ``args``.
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+def _unpickled(
+    error_type: type[KafkaError], args: tuple[Any, ...], attributes: dict[str, Any]
+) -> KafkaError:
+    error = error_type.__new__(error_type, *args)
+    error.__dict__.update(attributes)
+    return error
+
 
 class BrokerError(KafkaError):
-    """A broker refused; the text says what was refused, Kafka's name for it, and what to do."""
+    """A broker refused; the message names what was refused, Kafka's error, and what to do."""
 
     def __init__(self, code: int, subject: str = "", broker_message: str | None = None) -> None:
         self.code = known_code(code)
@@ -52,7 +64,7 @@ class ConnectionLostError(KafkaError):
 
 
 class NotConnectedError(ConnectionLostError):
-    """There is no connection (any more): nothing was sent."""
+    """There was no connection to the broker: nothing was sent."""
 
 
 class RequestTimeoutError(KafkaError):
@@ -62,7 +74,7 @@ class RequestTimeoutError(KafkaError):
 
 
 class AuthenticationError(KafkaError):
-    """A broker does not believe who we are, or cannot prove who it is (SASL, TLS certificates)."""
+    """Authentication of the client or of the broker failed (SASL, TLS certificates)."""
 
 
 class UnsupportedByBrokerError(KafkaError):
@@ -70,11 +82,11 @@ class UnsupportedByBrokerError(KafkaError):
 
 
 class UnsendableRequestError(KafkaError):
-    """A value in a request cannot travel (a text that is too long, say); nothing was sent."""
+    """A value cannot be encoded (a string that is too long, say); nothing was sent."""
 
 
 class UnreadableResponseError(KafkaError):
-    """A broker's answer is not what Kafka's protocol allows; the connection is given up."""
+    """A response does not follow Kafka's protocol; its connection is closed."""
 
     is_retriable = True
 
@@ -87,15 +99,15 @@ class UnknownTopicError(BrokerError):
 
 
 class DeliveryTimeoutError(KafkaError):
-    """A record was not acknowledged within ``delivery_timeout_ms``; it may or may not be stored."""
+    """A record was not acknowledged within ``delivery_timeout_ms``; it may have been stored."""
 
 
 class RecordTooLargeError(KafkaError):
-    """A record is larger than ``request_size_bytes_max`` or ``buffer_memory_bytes``."""
+    """A record is larger than ``max_request_size`` or ``buffer_memory``."""
 
 
 class BufferFullError(KafkaError):
-    """The producer's buffer is full, or a topic's metadata is not known yet; `send` waits."""
+    """The producer's buffer is full, or a topic's partitions are not known yet; `send` waits."""
 
     is_retriable = True
 
@@ -105,11 +117,11 @@ class ClosedError(KafkaError):
 
 
 class NotDeliveredError(KafkaError):
-    """Leaving a producer's block found records that failed and whose handles nobody looked at."""
+    """A producer was closed with failed records whose delivery handles were never checked."""
 
     def __init__(self, record_count: int, first_error: BaseException) -> None:
         super().__init__(
-            f"{record_count} records were not delivered and nobody asked for their result; "
+            f"{record_count} records were not delivered and their results were never checked; "
             f"the first failed with: {first_error}; await the handles that send returns"
         )
         self.record_count = record_count
@@ -121,58 +133,57 @@ class CommitFailedError(KafkaError):
 
 
 class FencedError(KafkaError):
-    """Another one with the same ``group_instance_id`` or ``transactional_id`` took over.
+    """Another client with the same ``group_instance_id`` or ``transactional_id`` has taken over.
 
-    Stop this one. A producer that hears it cannot be used any more.
+    Stop this one. A fenced producer cannot be used again.
     """
 
 
 class TransactionStateError(KafkaError):
-    """Not now: there is no open transaction, or there is one already, or it is just ending."""
+    """The call does not fit the transaction's state: none is open, or one is, or it is ending."""
 
 
 class TransactionAbortableError(KafkaError):
-    """Something of the transaction is lost, so that it cannot be committed; the cause says what.
+    """Part of the transaction was lost, so it cannot be committed; the cause says what.
 
-    Leave its block, which aborts it, and do it again from the beginning.
+    Leave its block, which aborts it, and start over.
     """
 
 
 class TransactionAbortedError(TransactionAbortableError):
     """The transaction was aborted: no reader of committed records will see any of it.
 
-    Those who end a transaction hear it when a commit turned into an abort: do it again from the
-    beginning. The handles of records that were not sent any more raise it, too.
+    Ending a transaction raises it when the commit turned into an abort: start over. The handles of
+    records that were dropped raise it too.
     """
 
 
 class CommitUnknownError(KafkaError):
-    """Nobody knows whether the transaction was committed: its coordinator did not answer in time.
+    """The transaction may or may not be committed: its coordinator did not answer in time.
 
-    The producer cannot be used any more. A new one with the same ``transactional_id`` waits until
-    it is decided; then read what was written (or the group's committed offsets) to find out.
+    The producer cannot be used again. A new one with the same ``transactional_id`` waits until the
+    outcome is decided; then read what was written (or the group's committed offsets) to find out.
     """
 
 
 class TwoPhaseCommitError(KafkaError):
-    """The broker does not know two-phase commit (KIP-939), or does not allow it."""
+    """The broker does not support two-phase commit (KIP-939), or does not allow it."""
 
 
 class NoOffsetError(KafkaError):
-    """A partition has no valid offset to start from, and ``auto_offset_reset`` is none."""
+    """A partition has no valid offset to start from, and ``auto_offset_reset`` is ``"none"``."""
 
 
 class LogTruncationError(NoOffsetError):
-    """Records that were read are not in the log any more: a leader without them was elected.
+    """Records that were read are no longer in the log: a leader without them was elected.
 
-    It is raised where ``auto_offset_reset`` is none (KIP-320). What was read from
-    ``divergent_offset`` on was lost; other records are, or will be, at these offsets.
+    It is raised if ``auto_offset_reset`` is ``"none"`` (KIP-320). What was read from
+    ``divergent_offset`` on was lost; these offsets will hold other records.
 
     Attributes:
-        partition: where.
         position: what would have been read next, with the leader epoch of the record before it.
         divergent_offset: the first offset at which the logs differ, and the leader epoch before it;
-            seek there to go on.
+            seek there to continue.
     """
 
     def __init__(
@@ -190,7 +201,7 @@ class LogTruncationError(NoOffsetError):
         return (
             f"partition {self.partition.partition} of topic {self.partition.topic!r} was truncated "
             f"to offset {self.divergent_offset.offset}, and records before {self.position.offset} "
-            f"were read; seek to {self.divergent_offset.offset} to go on, or set auto_offset_reset"
+            f"were read; seek to {self.divergent_offset.offset}, or set auto_offset_reset"
         )
 
 
@@ -231,10 +242,10 @@ class DeserializationError(SerializationError):
 
 
 class SomeFailedError(KafkaError):
-    """Some of several things asked for in one call failed.
+    """Part of a call for several things failed.
 
     Attributes:
-        failed: what failed, and its error.
+        failed: the error of each that failed.
         succeeded: the results of the rest, as the call would have returned them.
     """
 
@@ -248,7 +259,7 @@ class SomeFailedError(KafkaError):
 
 
 def known_code(code: int) -> ErrorCode:
-    """The error code of a number; what is newer than this client is UNKNOWN_SERVER_ERROR."""
+    """The error code of a number; UNKNOWN_SERVER_ERROR for one that this client does not know."""
     try:
         return ErrorCode(code)
     except ValueError:
@@ -294,13 +305,13 @@ _ADVICE: Mapping[ErrorCode, str] = {
     ErrorCode.ILLEGAL_SASL_STATE: "connect to a listener with SASL, and with sasl set",
     ErrorCode.UNSUPPORTED_VERSION: "use a newer broker",
     ErrorCode.TOPIC_ALREADY_EXISTS: "use it, or delete it first",
-    ErrorCode.INVALID_PARTITIONS: "use a partition count above 0 (and above the present one)",
+    ErrorCode.INVALID_PARTITIONS: "use a partition count above 0 (and above the current one)",
     ErrorCode.INVALID_REPLICATION_FACTOR: "use a factor of at most the number of brokers",
     ErrorCode.INVALID_CONFIG: "check the setting's name and value",
-    ErrorCode.NOT_CONTROLLER: "ask the present controller",
+    ErrorCode.NOT_CONTROLLER: "send the request to the current controller",
     ErrorCode.INVALID_REQUEST: "look at the broker's log; the client may be newer than it",
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: "raise the topic's message format, or the broker",
-    ErrorCode.POLICY_VIOLATION: "ask whoever set the broker's policy",
+    ErrorCode.POLICY_VIOLATION: "ask the administrator about the broker's policy",
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "an earlier batch was lost; start a new producer",
     ErrorCode.INVALID_PRODUCER_EPOCH: "another producer took over; start a new one",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "ask for an ACL on the transactional id",
@@ -315,12 +326,12 @@ _ADVICE: Mapping[ErrorCode, str] = {
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that subscribe to the topic",
     ErrorCode.INVALID_RECORD: "a compacted topic needs a key in every record",
     ErrorCode.PRODUCER_FENCED: "another producer with this transactional id took over",
-    ErrorCode.INVALID_TXN_STATE: "the transaction is not open any more; abort it, do it again",
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the coordinator has forgotten it; start a new producer",
+    ErrorCode.INVALID_TXN_STATE: "the transaction is no longer open; abort it and start over",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the id has expired; start a new producer",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: (
         "keep transaction_timeout_ms below the broker's transaction.max.timeout.ms"
     ),
-    ErrorCode.CONCURRENT_TRANSACTIONS: "wait until the transaction before has ended",
-    ErrorCode.TRANSACTION_ABORTABLE: "abort the transaction and do it again",
-    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "check the id; ids that are not used any more expire",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "wait until the previous transaction has ended",
+    ErrorCode.TRANSACTION_ABORTABLE: "abort the transaction and start over",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "check the id; unused ids expire",
 }

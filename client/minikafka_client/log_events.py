@@ -1,15 +1,15 @@
 """What the client logs, for programs that read logs.
 
-Every line is a sentence for people. Its `logging.LogRecord` also has the attribute ``event``, one
-of `LogEvent`, and the fields that are named there, so that a formatter which writes out extra
-attributes (as JSON, say) gives something to search and count:
+The message of a line is for people. Its `logging.LogRecord` also has the attribute ``event``, one
+of `LogEvent`, and the fields that are named there, so that the output of a formatter that writes
+extra attributes (as JSON, say) can be searched and counted:
 
-    WARNING minikafka_client.trio_face.network: cannot connect to broker 2: ...
+    WARNING minikafka_client.trio_api.network: cannot connect to broker 2: ...
     {"event": "connect_failed", "node_id": 2, "error": "cannot connect to ..."}
 
-The loggers' names begin with ``minikafka_client``. DEBUG and INFO tell what is normal (connections,
-leaders, rebalances), WARNING what the client repeats or works around by itself, ERROR what it
-cannot.
+The loggers' names begin with ``minikafka_client``. DEBUG and INFO are for what is normal
+(connections, leaders, rebalances), WARNING for what the client retries or works around, ERROR for
+what it cannot.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from enum import Enum
 class LogEvent(Enum):
     """What a line is about; the comments say which fields it has besides ``error``."""
 
+    PROPERTIES_IGNORED = "properties_ignored"  # properties
     CONNECTED = "connected"  # node_id (None: a bootstrap server), address, lane
     DISCONNECTED = "disconnected"  # node_id, address, lane
     CONNECT_FAILED = "connect_failed"  # node_id, address, lane
@@ -43,7 +44,7 @@ class LogEvent(Enum):
     POSITIONS_FAILED = "positions_failed"
     OFFSET_RESET = "offset_reset"  # topic, partition, position
     LOG_TRUNCATED = "log_truncated"  # topic, partition, position, divergent_offset
-    TOPIC_MADE_ANEW = "topic_made_anew"  # topic, partition
+    TOPIC_RECREATED = "topic_recreated"  # topic, partition
 
     def about(self, **fields: object) -> dict[str, object]:
         """The ``extra`` of a logging call."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import ssl
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar
 
@@ -16,22 +17,22 @@ _Config = TypeVar("_Config", bound="DataclassInstance")
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 Conversation = Generator[bytes, bytes, None]
-"""Yields what the client says, is sent what the broker answers, returns when both are content."""
+"""Yields the client's messages, is sent the broker's, and returns when both are authenticated."""
 
 
 class Mechanism(Protocol):
-    """A way to prove who one is; `minikafka_client.sasl` has PLAIN and SCRAM."""
+    """A SASL mechanism; `minikafka_client.sasl` has PLAIN and SCRAM."""
 
     @property
     def name(self) -> str:
-        """What it is called in Kafka's ``sasl.enabled.mechanisms``."""
+        """Its name in Kafka's ``sasl.enabled.mechanisms``."""
         ...
 
     def authenticate(self, host: str) -> Conversation:
-        """Begin a conversation with the broker at ``host``; there is one for each connection.
+        """Start a conversation with the broker at ``host``; each connection has its own.
 
         Raises (in the conversation):
-            AuthenticationError: the broker is not what it says.
+            AuthenticationError: the broker could not prove its identity.
         """
         ...
 
@@ -41,13 +42,13 @@ class ConnectionOptions(TypedDict, total=False):
 
     client_id: str
     request_timeout_ms: int
-    api_timeout_ms: int
+    default_api_timeout_ms: int
     metadata_max_age_ms: int
     reconnect_backoff_ms: int
     reconnect_backoff_max_ms: int
     retry_backoff_ms: int
     retry_backoff_max_ms: int
-    connect_timeout_ms: int
+    socket_connection_setup_timeout_ms: int
     response_size_bytes_max: int
     security_protocol: SecurityProtocol | None
     ssl_context: ssl.SSLContext | None
@@ -59,21 +60,21 @@ class ConnectionConfig:
     """How to reach brokers.
 
     Attributes:
-        client_id: the name under which brokers log and limit this client.
+        client_id: the name under which brokers log and throttle this client.
         request_timeout_ms: how long a request may stay unanswered before its connection is closed.
-        api_timeout_ms: how long a call that takes several requests may go on, retries included.
-        metadata_max_age_ms: metadata older than this is asked for again.
+        default_api_timeout_ms: how long a call of several requests may take, retries included.
+        metadata_max_age_ms: older metadata is fetched again.
         reconnect_backoff_ms: pause before a broker is tried again; doubles, with 20 % jitter.
         reconnect_backoff_max_ms: the longest such pause.
         retry_backoff_ms: pause before a request is repeated; doubles, with 20 % jitter.
         retry_backoff_max_ms: the longest such pause.
-        connect_timeout_ms: how long connection, TLS and ApiVersions may take together.
+        socket_connection_setup_timeout_ms: how long TCP, TLS and ApiVersions may take together.
         response_size_bytes_max: a larger response is refused before memory is taken for it.
-        security_protocol: what the broker's listener speaks, in Kafka's words; None: what follows
-            from ``ssl_context`` and ``sasl``. With TLS and no context, `ssl.create_default_context`
-            is used: the broker's certificate must be one that the system trusts.
+        security_protocol: of the broker's listener; None derives it from ``ssl_context`` and
+            ``sasl``. With TLS and no context, `ssl.create_default_context` is used: the system must
+            trust the broker's certificate.
         ssl_context: TLS, with a client certificate if it has one; None is plain TCP.
-        sasl: who we are; see `minikafka_client.sasl`.
+        sasl: the credentials; see `minikafka_client.sasl`.
 
     Raises:
         ValueError: the security options contradict each other.
@@ -81,13 +82,13 @@ class ConnectionConfig:
 
     client_id: str = "minikafka-client"
     request_timeout_ms: int = 30_000
-    api_timeout_ms: int = 60_000
+    default_api_timeout_ms: int = 60_000
     metadata_max_age_ms: int = 300_000
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 1_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
-    connect_timeout_ms: int = 10_000
+    socket_connection_setup_timeout_ms: int = 10_000
     response_size_bytes_max: int = 128 * 1024 * 1024
     security_protocol: SecurityProtocol | None = None
     ssl_context: ssl.SSLContext | None = None
@@ -111,15 +112,39 @@ class ConnectionConfig:
 
 
 def split_options(
-    options: Mapping[str, Any], config_type: type[_Config]
+    options: Mapping[str, Any], config_type: type[_Config], owner: str
 ) -> tuple[ConnectionConfig, _Config]:
     """Sort keyword arguments into those of the connection and those of ``config_type``.
+
+    Args:
+        options: keyword arguments.
+        config_type: a dataclass with the options that the owner has besides `ConnectionConfig`'s.
+        owner: the class that was called, for the message.
 
     Raises:
         TypeError: neither has an option of such a name.
         ValueError: a value is refused.
     """
     own = {field.name for field in fields(config_type)}
-    connection = {name: given for name, given in options.items() if name not in own}
-    rest = {name: given for name, given in options.items() if name in own}
-    return ConnectionConfig(**connection), config_type(**rest)
+    connection = connection_config(
+        {name: given for name, given in options.items() if name not in own}, owner, own
+    )
+    return connection, config_type(**{n: given for n, given in options.items() if n in own})
+
+
+def connection_config(
+    options: Mapping[str, Any], owner: str, others: Iterable[str] = ()
+) -> ConnectionConfig:
+    """The same for a class that has no options of its own; ``others`` may be suggested as well."""
+    known = {field.name for field in fields(ConnectionConfig)}
+    for name in options:
+        if name not in known:
+            meant = suggestion(name, [*known, *others])
+            raise TypeError(f"{owner}() has no option {name!r}{meant}")
+    return ConnectionConfig(**options)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """``; did you mean ...?``, or nothing when no known name is like it."""
+    close = difflib.get_close_matches(name.lower(), sorted(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""

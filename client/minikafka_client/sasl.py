@@ -1,4 +1,4 @@
-"""How a client proves who it is: SASL mechanisms for ``sasl=...`` (KIP-43, KIP-84, KIP-152).
+"""SASL mechanisms for ``sasl=...`` (KIP-43, KIP-84, KIP-152).
 
     Producer("broker:9093", ssl_context=ssl.create_default_context(),
              sasl=ScramSha512("alice", "her password"))
@@ -25,12 +25,10 @@ ITERATIONS_MAX: Final = 1_000_000
 
 
 class Plain:
-    """PLAIN: the password itself travels (RFC 4616). Use it with TLS only.
+    """PLAIN: the password itself is sent (RFC 4616). Use it with TLS only.
 
     Args:
-        username: who.
-        password: the secret.
-        authorization_id: act as somebody else, if the broker allows it.
+        authorization_id: act as another user, if the broker allows it.
     """
 
     name: ClassVar[str] = "PLAIN"
@@ -45,7 +43,7 @@ class Plain:
         return f"Plain({self.username!r}, ...)"
 
     def authenticate(self, host: str) -> Conversation:  # noqa: ARG002 - the same for all brokers
-        """Say who one is."""
+        """Send the credentials."""
         yield "\0".join((self._authorization_id, self.username, self._password)).encode()
 
 
@@ -53,9 +51,8 @@ class _Scram:
     """SCRAM: proves that both sides know the password, without saying it (RFC 5802, RFC 7677).
 
     Args:
-        username: who.
-        password: the secret; in UTF-8, not normalized further, as Kafka has it.
-        new_nonce: gives a text that nobody can guess; for tests.
+        password: in UTF-8, not normalized further, as in Kafka.
+        new_nonce: returns an unpredictable string; for tests.
     """
 
     name: ClassVar[str]
@@ -139,12 +136,12 @@ def _challenge(said: dict[str, str], nonce: str) -> tuple[str, bytes, int]:
     """Nonce, salt and iterations of the server's first message.
 
     Raises:
-        AuthenticationError: it demands what is unknown, or is not an answer to ours.
+        AuthenticationError: it demands an unknown extension, or does not answer our message.
     """
     if "e" in said:
         raise AuthenticationError(f"the broker refused: {said['e']}")
     if "m" in said:
-        raise AuthenticationError("the broker demands a SCRAM extension that nobody has")
+        raise AuthenticationError("the broker demands an unknown SCRAM extension")
     theirs = said.get("r", "")
     if not theirs.startswith(nonce) or len(theirs) == len(nonce):
         raise AuthenticationError("the broker's nonce does not continue ours: a replayed answer?")

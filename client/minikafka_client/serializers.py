@@ -8,9 +8,9 @@
             print(record.value["apples"])
 
 Without a serializer keys and values are bytes. None is never serialized: as a value it is a
-tombstone, and travels as such. A serializer is called once for each attempt to put a record into
+tombstone, and is sent as such. A serializer is called once for each attempt to put a record into
 the buffer, in the task or thread that sends; a deserializer once for each record, before it is
-handed out. What they raise comes out as `SerializationError` or `DeserializationError`.
+returned. What they raise becomes a `SerializationError` or `DeserializationError`.
 
 Others of your own are two methods; see `Serializer` and `Deserializer`.
 """

@@ -12,9 +12,9 @@ SOCKETS_ARE_FILES: Final = sys.platform != "win32"
 
 
 def unwritten(descriptor: int, buffers: Sequence[Any]) -> list[Any]:
-    """Write what the kernel takes at once into a socket that does not block; returns the rest.
+    """Write what the kernel accepts immediately into a non-blocking socket; returns the rest.
 
-    An error is not told: whoever sends the rest will meet it, too.
+    Errors are not raised: sending the rest will meet them too.
     """
     try:
         written = os.writev(descriptor, buffers)

@@ -1,4 +1,4 @@
-"""What producers and consumers tell about themselves: `Producer.statistics()` and the like.
+"""Statistics of producers and consumers: what their ``statistics()`` returns.
 
 A statistics object is a snapshot: it never changes, and taking one costs the client nothing but the
 moment. Counters begin at 0 when the client is made and only rise. Rates and latencies are those of
@@ -46,14 +46,14 @@ class BrokerStatistics(NamedTuple):
 
 
 class ConnectionStatistics(NamedTuple):
-    """How the client gets on with the cluster.
+    """Connections to the cluster.
 
     Attributes:
         open_connections: a client has up to three with a broker, so that none waits for another.
         connects: how many were opened.
         connect_failures: how many attempts failed.
         disconnects: how many ended before the client was closed.
-        metadata_age_s: since metadata came last; None before the first time.
+        metadata_age_s: since the last metadata response; None before the first.
     """
 
     open_connections: int
@@ -69,19 +69,19 @@ class ProducerStatistics(NamedTuple):
     Attributes:
         delivered: acknowledged records and bytes (as sent: after compression) per second.
         delivered_records, delivered_bytes: the same in all.
-        failed_records: given up; their handles raise.
+        failed_records: not delivered; their handles raise.
         buffered_records: not acknowledged yet, in flight or not.
-        buffered_bytes: what of ``buffer_memory_bytes`` is taken.
-        buffer_memory_bytes: the limit.
+        buffered_bytes: the part of ``buffer_memory`` that is in use.
+        buffer_memory: the limit.
         buffered_batches: not acknowledged yet.
         in_flight_requests: unanswered Produce requests.
         requests: Produce requests that were sent.
         retries: batches that were sent again, or will be.
         splits: batches that were too large for their topic and were split.
-        errors: how often a batch met an error, by the error's name, retried or not.
+        errors: how often batches failed, by the error's name, retried or not.
         latency: of Produce requests at all brokers together.
         brokers: by node id; every broker that was sent to.
-        connections: how the client gets on with the cluster.
+        connections: to the cluster.
     """
 
     delivered: Rates
@@ -90,7 +90,7 @@ class ProducerStatistics(NamedTuple):
     failed_records: int
     buffered_records: int
     buffered_bytes: int
-    buffer_memory_bytes: int
+    buffer_memory: int
     buffered_batches: int
     in_flight_requests: int
     requests: int
@@ -106,12 +106,12 @@ class PartitionStatistics(NamedTuple):
     """An assigned partition.
 
     Attributes:
-        position: offset of the next record to hand out, -1 while it is looked up.
-        end_offset: of the isolation level, last heard of; -1 before the first fetch.
+        position: offset of the next record, -1 while it is looked up.
+        end_offset: of the isolation level, at the last fetch; -1 before the first.
         lag: records between the two; None before the first fetch.
-        prefetched_bytes: fetched, and not yet handed out.
+        prefetched_bytes: fetched and not yet consumed.
         is_paused: as `pause` has left it.
-        preferred_replica: the broker that it is read from in place of the leader, or -1.
+        preferred_replica: the broker that it is read from instead of the leader, or -1.
     """
 
     position: int
@@ -126,7 +126,7 @@ class GroupStatistics(NamedTuple):
     """A consumer's membership.
 
     Attributes:
-        state: ``"stable"`` and the like; see `minikafka_client.core.group_member`.
+        state: see `minikafka_client.core.group_member`.
         member_id, generation_id: "" and -1 outside a generation.
         coordinator: its node id, -1 while unknown.
         rebalances: how many assignments this member has got.
@@ -145,20 +145,19 @@ class ConsumerStatistics(NamedTuple):
     """A consumer at one moment.
 
     Attributes:
-        consumed: records and bytes (as fetched) handed out per second; a run counts as soon as its
-            first record is handed out.
+        consumed: records and bytes (as fetched) per second; a batch counts with its first record.
         consumed_records, consumed_bytes: the same in all.
-        fetched_bytes: what came from brokers.
-        prefetched_bytes: fetched, and not yet handed out.
+        fetched_bytes: received from brokers.
+        prefetched_bytes: fetched and not yet consumed.
         prefetch_size_bytes_max: the limit.
         lag: of all partitions together; None while one of them has none.
         partitions: every assigned one.
         fetches: Fetch requests that were sent.
-        errors: how often a partition's fetch met an error, by the error's name.
+        errors: how often a partition's fetch failed, by the error's name.
         latency: of Fetch requests, which wait up to ``fetch_max_wait_ms`` at the broker.
         brokers: by node id; every broker that was asked.
         group: the membership; None without a group.
-        connections: how the client gets on with the cluster.
+        connections: to the cluster.
     """
 
     consumed: Rates

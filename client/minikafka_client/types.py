@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum, IntEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple
 
 if TYPE_CHECKING:
     # Defaults of type variables are for type checkers only, before Python 3.13.
@@ -43,15 +43,19 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """What a group commits for a partition: the next offset to read, and a free text."""
+    """What a group commits for a partition: the next offset to read, and free-form metadata."""
 
     offset: int
     metadata: str = ""
     leader_epoch: int = -1
 
 
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+"""Offsets to commit: the next offset to read, by partition."""
+
+
 class GroupMetadata(NamedTuple):
-    """Who commits a group's offsets: a member in its generation (KIP-447).
+    """The group member that commits offsets, and its generation (KIP-447).
 
     Without a generation (-1) the commit is for a group without members.
     """
@@ -63,7 +67,7 @@ class GroupMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """Where a timestamp was found: offset and timestamp of the record (-1 when there is none)."""
+    """Offset and timestamp of the record that a look-up found; both are -1 without one."""
 
     offset: int
     timestamp_ms: int
@@ -119,7 +123,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """What was created; of an older broker only the name is known (else -1, 16 zero bytes)."""
+    """A created topic; an older broker reports only the name (the rest is -1, or zero bytes)."""
 
     name: str
     topic_id: bytes
@@ -200,7 +204,7 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it."""
+        """Whether it has not been set."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 
@@ -231,7 +235,7 @@ class GroupListing(NamedTuple):
 
 
 class MemberDescription(NamedTuple):
-    """A member of a group, with what it subscribes to and what it is assigned."""
+    """A member of a group, its subscription and its assignment."""
 
     member_id: str
     group_instance_id: str | None
@@ -280,18 +284,49 @@ class LogDirDescription(NamedTuple):
 
 
 class IsolationLevel(IntEnum):
-    """Which records a reader sees (KIP-98)."""
+    """Which records a reader sees (KIP-98).
+
+    Wherever one is expected, its name in lower case is accepted too.
+    """
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
+    @classmethod
+    def of(cls, level: IsolationLevel | IsolationLevelName) -> IsolationLevel:
+        """The level with this name, or the level itself.
+
+        Raises:
+            ValueError: there is no such level.
+        """
+        if isinstance(level, IsolationLevel):
+            return level
+        if level not in ("read_uncommitted", "read_committed"):
+            raise ValueError(
+                f"isolation_level={level!r}; it is 'read_uncommitted' or 'read_committed'"
+            )
+        return cls[level.upper()]
+
+
+IsolationLevelName = Literal["read_uncommitted", "read_committed"]
+
 
 class AutoOffsetReset(Enum):
-    """Where a consumer starts without a valid offset (Kafka's ``auto.offset.reset``)."""
+    """Where a consumer starts without a valid offset (Kafka's ``auto.offset.reset``).
+
+    Wherever one is expected, its value is accepted too.
+    """
 
     EARLIEST = "earliest"
     LATEST = "latest"
     NONE = "none"
+
+    @classmethod
+    def _missing_(cls, value: object) -> AutoOffsetReset:
+        raise ValueError(f"auto_offset_reset={value!r}; it is 'earliest', 'latest' or 'none'")
+
+
+AutoOffsetResetName = Literal["earliest", "latest", "none"]
 
 
 class TransactionListing(NamedTuple):
@@ -306,13 +341,11 @@ class TransactionDescription(NamedTuple):
     """The present or last transaction of a transactional id.
 
     Attributes:
-        transactional_id: whose.
         coordinator: the node that decides about it.
-        state: in Kafka's words: ``"Ongoing"``, ``"CompleteCommit"`` and the like.
-        producer_id, producer_epoch: who writes.
-        timeout_ms: after so long the coordinator aborts it.
+        state: ``"Ongoing"``, ``"CompleteCommit"`` or another of Kafka's states.
+        timeout_ms: the coordinator aborts it after this time.
         started_at_ms: since 1970; -1 when none is open.
-        partitions: what is in it.
+        partitions: those that were written to.
     """
 
     transactional_id: str
@@ -329,7 +362,6 @@ class ProducerState(NamedTuple):
     """What a partition remembers of an idempotent or transactional producer.
 
     Attributes:
-        producer_id, producer_epoch: who writes.
         last_sequence: of the last record; -1 when only a marker is there.
         last_timestamp_ms: of the last batch; -1 when unknown.
         coordinator_epoch: of the coordinator that wrote the last marker; -1 before the first.
@@ -351,8 +383,8 @@ class HangingTransaction(NamedTuple):
 
     Attributes:
         partition: where.
-        producer: who left it open.
-        transactional_id: whose producer that is; None when no coordinator knows it.
+        producer: the one that left it open.
+        transactional_id: the producer's; None if no coordinator knows it.
     """
 
     partition: TopicPartition
@@ -368,7 +400,7 @@ class PreparedTransactionState(NamedTuple):
 
     Attributes:
         producer_id: of the transaction's producer; -1 is none.
-        producer_epoch: likewise.
+        producer_epoch: its epoch.
     """
 
     producer_id: int = -1
@@ -393,9 +425,7 @@ class PreparedTransactionState(NamedTuple):
         numbers = producer_id + epoch
         is_decimal = numbers.isascii() and numbers.isdecimal() and bool(producer_id and epoch)
         if not (colon and is_decimal and int(producer_id) < 2**63 and int(epoch) < 2**15):
-            raise ValueError(
-                f"{text!r} is no prepared transaction; it is PRODUCER_ID:EPOCH as str() made it"
-            )
+            raise ValueError(f"{text!r} is not a prepared transaction, which is PRODUCER_ID:EPOCH")
         return cls(int(producer_id), int(epoch))
 
 
@@ -403,8 +433,7 @@ class RecoveredTransaction(NamedTuple):
     """What was found by taking over a transactional id (KIP-939).
 
     Attributes:
-        transactional_id: whose.
-        producer_id, producer_epoch: who may decide about what is open, and go on after it.
+        producer_id, producer_epoch: the identity that may end the open transaction, and continue.
         ongoing: the transaction that is open, as its producer would have prepared it; or None.
     """
 

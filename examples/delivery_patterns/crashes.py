@@ -1,4 +1,4 @@
-"""Fills a topic, runs a worker that is killed again and again, and counts what became of it."""
+"""Fills a topic, kills its worker again and again, and counts what became of the records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .worker import Job, results_topic_of
 
 PARTITIONS: Final = 3
 IDLE_S: Final = 30.0
-"""A worker that says nothing for so long has nothing more to do."""
+"""A worker that is silent for this long has nothing left to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Outcome:
     Attributes:
         records: how many there were.
         crashes: how often the worker was killed.
-        lost: were never processed.
-        repeated: were processed again; each further time counts.
+        lost: records that were never processed.
+        repeated: how often a record was processed again.
     """
 
     records: int
@@ -43,12 +43,12 @@ class Outcome:
 
 
 async def fill_topic(bootstrap: str, topic: str, records: int) -> None:
-    """Make a topic with the numbers from 0 on, spread over its partitions."""
+    """Create a topic of numbers from 0 on, spread over its partitions."""
     async with AdminClient(bootstrap) as admin:
         await admin.create_topics(
             [NewTopic(name, PARTITIONS) for name in (topic, results_topic_of(topic))]
         )
-    async with Producer(bootstrap, batch_size_bytes=1_000) as producer:
+    async with Producer(bootstrap, batch_size=1_000) as producer:
         await producer.send_many(
             topic,
             [ProducerRecord(b"%d" % n, partition=n % PARTITIONS) for n in range(records)],
@@ -56,7 +56,7 @@ async def fill_topic(bootstrap: str, topic: str, records: int) -> None:
 
 
 async def end_topic(bootstrap: str, topic: str) -> None:
-    """Tell the worker that nothing more will come."""
+    """Tell the worker that there are no more records."""
     async with Producer(bootstrap) as producer:
         await producer.send_many(
             topic, [ProducerRecord(b"", partition=each) for each in range(PARTITIONS)]
@@ -64,10 +64,10 @@ async def end_topic(bootstrap: str, topic: str) -> None:
 
 
 def crash_workers(pattern: str, job: Job, records: int, crashes: int, dice: Random) -> int:
-    """Start a worker that does not end well, several times.
+    """Start and kill workers; return how many, which is fewer if nothing is left to do.
 
-    The first one dies with its first record in process, the others are killed from outside when
-    they have processed some records. Returns how many there were; fewer if nothing was left to do.
+    The first one dies while it processes its first record; the others are killed from outside after
+    they have processed some records.
     """
     with _start(pattern, job, die_at=1) as process:
         process.communicate()
@@ -81,7 +81,7 @@ def crash_workers(pattern: str, job: Job, records: int, crashes: int, dice: Rand
                     return crash
                 dots = os.read(process.stdout.fileno(), quota)
                 if not dots:
-                    raise RuntimeError(f"the worker ended with {process.wait()}")
+                    raise RuntimeError(f"the worker exited with {process.wait()}")
                 quota -= len(dots)
         finally:
             process.kill()
@@ -91,7 +91,7 @@ def crash_workers(pattern: str, job: Job, records: int, crashes: int, dice: Rand
 
 
 def _readable(pipe: IO[bytes], seconds: float) -> bool:
-    # Not select.select(): it refuses descriptors from 1,024 on.
+    # Not select.select(), which refuses descriptors from 1,024 on.
     with DefaultSelector() as selector:
         selector.register(pipe, EVENT_READ)
         return bool(selector.select(seconds))
@@ -104,7 +104,7 @@ def finish(pattern: str, job: Job) -> None:
         while process.stdout.read(65_536):
             pass
         if process.wait():
-            raise RuntimeError(f"the worker ended with {process.returncode}")
+            raise RuntimeError(f"the worker exited with {process.returncode}")
 
 
 def _start(pattern: str, job: Job, die_at: int = 0) -> subprocess.Popen[bytes]:
@@ -129,7 +129,7 @@ def processed(job: Job) -> Counter[int]:
 
 
 def _committed_numbers(job: Job) -> Iterator[int]:
-    """What a reader of committed records finds in the topic of results."""
+    """What a read_committed consumer finds in the topic of results."""
     with BlockingConsumer(
         job.bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
     ) as consumer:
@@ -143,7 +143,6 @@ def _committed_numbers(job: Job) -> Iterator[int]:
 
 
 def outcome_of(job: Job, records: int, crashes: int) -> Outcome:
-    """Count."""
     times = processed(job)
     lost = sum(number not in times for number in range(records))
     return Outcome(records, crashes, lost, times.total() - len(times))

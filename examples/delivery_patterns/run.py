@@ -1,4 +1,4 @@
-"""Every delivery pattern, with a worker that is killed again and again; see README.md."""
+"""Runs every delivery pattern with a worker that is killed again and again; see README.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
-from examples.demo.broker_process import BrokerProcess
+from minikafka import testing
 
 from .crashes import PARTITIONS, Outcome, crash_workers, end_topic, fill_topic, finish, outcome_of
 from .worker import PATTERNS, Job
@@ -27,7 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=5_000, help="for each pattern")
     parser.add_argument("--crashes", type=int, default=5, help="for each pattern")
-    parser.add_argument("--seed", type=int, default=7, help="of when to kill")
+    parser.add_argument("--seed", type=int, default=7, help="for the times of the kills")
     arguments = parser.parse_args()
     logging.getLogger("minikafka_client").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="minikafka-patterns-") as directory:
@@ -40,11 +40,11 @@ def main() -> int:
 
 async def tell(directory: Path, records: int, crashes: int, dice: Random) -> dict[str, Outcome]:
     outcomes: dict[str, Outcome] = {}
-    async with BrokerProcess(directory) as broker:
+    async with testing.broker(directory=directory) as broker:
         for pattern in PATTERNS:
             folder = directory / pattern
             folder.mkdir()
-            job = Job(broker.address, pattern, PARTITIONS, folder)
+            job = Job(broker.bootstrap, pattern, PARTITIONS, folder)
             await fill_topic(job.bootstrap, job.topic, records)
             killed = await trio.to_thread.run_sync(
                 crash_workers, pattern, job, records, crashes, dice
@@ -56,14 +56,13 @@ async def tell(directory: Path, records: int, crashes: int, dice: Random) -> dic
 
 
 def is_as_promised(pattern: str, outcome: Outcome) -> bool:
-    """Whether nothing was lost or repeated that may not be."""
+    """Whether the pattern lost or repeated only what it may."""
     return (pattern in MAY_LOSE or not outcome.lost) and (
         pattern in MAY_REPEAT or not outcome.repeated
     )
 
 
 def show(outcomes: dict[str, Outcome]) -> None:
-    """Print the table."""
     table = Table("pattern", title="what crashes did")
     for column in ("records", "crashes", "lost", "repeated"):
         table.add_column(column, justify="right")

@@ -1,8 +1,7 @@
-"""A program that consumes with one of the delivery patterns, and may be killed at any point.
+"""A program that consumes with one of the delivery patterns, and can be killed at any point.
 
-What it does with a record is to note its number: in a file (which nobody can undo), in a database,
-or in another topic. It writes a dot to stdout for each record, and ends when it has seen an empty
-record in every partition.
+It notes the number in each record: in a file (which cannot be undone), in a database, or in another
+topic. It prints a dot for each record, and ends once every partition has had an empty record.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from minikafka_client.patterns import (
 )
 from minikafka_client.patterns.sqlite import RecordTable, SqliteOffsets
 
-# A static member: one that comes back is known, and nobody waits for its session to time out.
+# A static member: when it restarts, it rejoins without waiting for its session to time out.
 MEMBER: Final = "worker"
 PORTION: Final = 100
 """Records between commits."""
@@ -42,7 +41,7 @@ STDOUT: Final = 1
 class Job:
     """What to read, and where to put the results.
 
-    With ``die_at`` the worker kills itself while that record of its is in process.
+    The worker kills itself while it processes its ``die_at``-th record.
     """
 
     bootstrap: str
@@ -55,28 +54,28 @@ class Job:
 
     @property
     def results_path(self) -> Path:
-        """A line for each record that was processed, by patterns that know no transactions."""
+        """A line for each processed record, for patterns without transactions."""
         return self.folder / "results.txt"
 
     @property
     def database_path(self) -> Path:
-        """A row for each record that was processed, by the others."""
+        """A row for each processed record, for patterns with a database."""
         return self.folder / "results.db"
 
     def is_last(self, record: ConsumerRecord) -> bool:
-        """Whether everything is read with this record."""
+        """Whether this record is the last one of the last partition."""
         if not record.value:
             self._ended.add(record.partition)
         return len(self._ended) == self.partitions
 
 
 def results_topic_of(topic: str) -> str:
-    """Where the pattern that uses transactions puts a record for each one that was processed."""
+    """The topic with a record for each processed one, for the pattern with Kafka transactions."""
     return f"{topic}-results"
 
 
 async def work(job: Job, record: ConsumerRecord) -> None:
-    """Work on a record, and say that it is processed."""
+    """Work on a record, and report that it is processed."""
     assert record.value is not None
     hashlib.pbkdf2_hmac("sha256", record.value, b"", 100)
     os.write(STDOUT, b".")
@@ -87,13 +86,13 @@ async def work(job: Job, record: ConsumerRecord) -> None:
 
 
 class Notes:
-    """The file; each note is there as soon as it is made."""
+    """The file; a note is in it as soon as it is made."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     async def process(self, job: Job, record: ConsumerRecord) -> None:
-        """Process a record."""
+        """Note a record's number, and work on it."""
         if record.value:
             os.write(self._file, record.value + b"\n")
             await work(job, record)
@@ -169,7 +168,7 @@ async def at_least_once_upserting(job: Job) -> None:
         [job.topic],
         group_id=job.topic,
         group_instance_id=MEMBER,
-        partition_fetch_size_bytes_max=BATCH_SIZE_BYTES,
+        max_partition_fetch_bytes=BATCH_SIZE_BYTES,
     ) as source:
         async for batch in source.batches():
             is_over = False
@@ -192,7 +191,7 @@ async def exactly_once(job: Job) -> None:
         [job.topic],
         group_id=job.topic,
         group_instance_id=MEMBER,
-        partition_fetch_size_bytes_max=BATCH_SIZE_BYTES,
+        max_partition_fetch_bytes=BATCH_SIZE_BYTES,
     ) as source:
         async for batch in source:
             is_over = False

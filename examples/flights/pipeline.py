@@ -1,4 +1,4 @@
-"""What Spark makes of the flights: ``python -m examples.flights.pipeline --into DIRECTORY``.
+"""Processes the flights on Spark: ``python -m examples.flights.pipeline --into DIRECTORY``.
 
 Three streams read the topic:
 
@@ -6,8 +6,8 @@ Three streams read the topic:
 - `hours`: delays by carrier and hour, once the watermark has passed the hour, into Parquet;
 - `alerts`: flights that left more than three hours late, into a topic, each once.
 
-Parquet files count when they are in the sink's own list, and records when their transaction is
-committed; both happen once per micro-batch, whatever is killed. So run it, kill it, run it again.
+Parquet files are visible once the sink's log lists them, records once their transaction is
+committed. Both happen once per micro-batch, whatever is killed. So run it, kill it, run it again.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from .feed import ALERTS, TOPIC
 
 LATE_MINUTES: Final = 180
 WATERMARK: Final = "60 days"
-"""How much event time a partition may be behind. Here a year passes in seconds, so a partition
-whose leader is replaced falls behind by weeks; with the feed of an airport it would be minutes."""
+"""How far a partition may be behind in event time. Here a year passes in seconds, so a partition
+whose leader is replaced falls behind by weeks; in the feed of an airport it would be minutes."""
 
 DOCUMENT: Final = """
     row long, carrier string, flight int, tailnum string, origin string, dest string,
@@ -56,10 +56,9 @@ class Place:
     """Where the pipeline reads and writes.
 
     Attributes:
-        bootstrap: the brokers.
-        directory: gets `raw` and `hours`, and the checkpoints.
+        directory: for `raw`, `hours` and the checkpoints.
         topic: of the flights.
-        alerts: of the late ones.
+        alerts: the topic of the alerts.
     """
 
     bootstrap: str
@@ -69,28 +68,28 @@ class Place:
 
     @property
     def raw(self) -> str:
-        """Where the flights land."""
+        """The Parquet folder of the flights."""
         return str(self.directory / "raw")
 
     @property
     def hours(self) -> str:
-        """Where the delays land."""
+        """The Parquet folder of the delays."""
         return str(self.directory / "hours")
 
 
 def new_session() -> SparkSession:
-    """A small session on this machine; spark-submit's settings win."""
+    """A small local session; the settings of spark-submit take precedence."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("flights")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what pyspark says of other packages' versions
+        warnings.simplefilter("ignore")  # about the versions of other packages
         return builder.getOrCreate()
 
 
 def flights(session: SparkSession, place: Place) -> DataFrame:
-    """The topic as a stream: columns of the document, and where it was."""
+    """The topic as a stream: the columns of the flights, with partition and offset."""
     records = (
         session.readStream.format("minikafka")
         .option("kafka.bootstrap.servers", place.bootstrap)
@@ -108,8 +107,8 @@ def flights(session: SparkSession, place: Place) -> DataFrame:
 def delays(flights: DataFrame) -> DataFrame:
     """Delays by carrier and hour.
 
-    The record that ends the feed must reach the watermark, so nothing is filtered here: Spark would
-    do that first. Its own hour is never over.
+    The record that ends the feed must advance the watermark, so it is not filtered here: Spark
+    would filter first. Its own hour never ends.
     """
     return (
         flights.withWatermark("time_hour", WATERMARK)
@@ -126,7 +125,7 @@ def delays(flights: DataFrame) -> DataFrame:
 
 
 def alerts(flights: DataFrame) -> DataFrame:
-    """One record for each flight that is very late."""
+    """A record for each flight that is very late."""
     late = flights.where(sf.col("dep_delay") > LATE_MINUTES)
     return late.select(
         sf.col("carrier").alias("key"),
@@ -139,12 +138,12 @@ def alerts(flights: DataFrame) -> DataFrame:
 def start(
     session: SparkSession, place: Place, *, available_now: bool = False
 ) -> list[StreamingQuery]:
-    """Start the three streams; each goes on from its checkpoint.
+    """Start the three streams; each continues from its checkpoint.
 
     Args:
-        session: where.
-        place: from where, to where.
-        available_now: end when everything that is there is read.
+        session: Spark's.
+        place: where to read and write.
+        available_now: end when all available flights are read.
     """
     source = flights(session, place)
     to_topic = {"kafka.bootstrap.servers": place.bootstrap, "topic": place.alerts}
@@ -161,7 +160,7 @@ def start(
             writer = writer.trigger(availableNow=True)
         query = writer.start()
         queries.append(query)
-        # Each source has a Python process, which has ten seconds to come up: one after the other.
+        # Each source has a Python process with ten seconds to start, so start one after the other.
         while query.isActive and query.status["message"] in _NOT_YET:
             time.sleep(_LOOK_EACH_S)
     return queries
@@ -171,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Land the flights and their delays.")
     parser.add_argument("--bootstrap", default="127.0.0.1:9092")
     parser.add_argument("--into", type=Path, required=True, help="a directory")
-    parser.add_argument("--available-now", action="store_true", help="end when all is read")
+    parser.add_argument("--available-now", action="store_true", help="end when everything is read")
     arguments = parser.parse_args()
     session = new_session()
     place = Place(arguments.bootstrap, arguments.into)

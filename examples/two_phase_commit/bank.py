@@ -1,4 +1,4 @@
-"""A bank that books transfers in SQLite and announces them in Kafka, and may be killed anywhere."""
+"""A bank that books transfers in SQLite, announces them in Kafka, and can be killed anywhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minikafka_client.sync import Producer
 
 TRANSACTIONAL_ID: Final = "bank"
 SIDES: Final = (b"from", b"to")
-"""Each transfer is announced twice: in the partition of the giver and in that of the taker."""
+"""Each transfer is announced twice: in the payer's partition and in the payee's."""
 
 STEPS: Final = (
     "recovering",
@@ -27,11 +27,11 @@ STEPS: Final = (
     "decided",
     "completed",
 )
-"""Where it may be killed, in order; before "decided" a transfer has not happened."""
+"""Where it can be killed, in order; up to "booked", a transfer has not happened."""
 
 
 class Books:
-    """The database: transfers, and which Kafka transaction the last of them belongs to."""
+    """The database: transfers, and the Kafka transaction of the last one."""
 
     def __init__(self, path: Path) -> None:
         self._database = sqlite3.connect(path, isolation_level=None)
@@ -47,7 +47,7 @@ class Books:
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """What is done inside happens as a whole, when the block is left; or not at all."""
+        """Changes in the block are committed together when it ends, or not at all."""
         self._database.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -57,22 +57,22 @@ class Books:
         self._database.execute("COMMIT")
 
     def transfers(self) -> list[int]:
-        """What is booked, in order."""
+        """The booked transfers, in order."""
         rows = self._database.execute("SELECT number FROM transfer ORDER BY number")
         return [number for (number,) in rows]
 
     def book(self, number: int) -> None:
-        """A transfer happens."""
+        """Book a transfer."""
         self._database.execute("INSERT INTO transfer VALUES (?)", (number,))
 
     def decide(self, prepared: PreparedTransactionState) -> None:
-        """What is prepared shall be committed; the one before it is ended, and is forgotten."""
+        """Decide to commit the prepared transaction; the one before it is complete."""
         self._database.execute(
             "INSERT OR REPLACE INTO decision VALUES (?, ?)", (TRANSACTIONAL_ID, str(prepared))
         )
 
     def decided(self) -> PreparedTransactionState:
-        """What shall be committed; empty at the very beginning."""
+        """The prepared transaction that is to be committed; empty at first."""
         query = "SELECT prepared FROM decision WHERE transactional_id = ?"
         row: tuple[str] | None = self._database.execute(query, (TRANSACTIONAL_ID,)).fetchone()
         return PreparedTransactionState.parse(row[0] if row else "")
@@ -81,7 +81,7 @@ class Books:
 def work(
     bootstrap: str, topic: str, books: Books, transfers: int, step: Callable[[str], None]
 ) -> None:
-    """Make transfers until there are so many; ``step`` hears where it is."""
+    """Make transfers until there are this many, calling ``step`` at each step."""
     with Producer(
         bootstrap, transactional_id=TRANSACTIONAL_ID, transaction_two_phase_commit_enable=True
     ) as producer:
@@ -105,7 +105,7 @@ def work(
 
 
 def death(where: str) -> Callable[[str], None]:
-    """A ``step`` that kills the process at ``STEP:COUNT``, when it comes to STEP so often."""
+    """A ``step`` that kills the process when it reaches STEP for the COUNT-th time."""
     name, _, count = where.partition(":")
     left = int(count or 1)
 

@@ -1,4 +1,4 @@
-"""A bank that is killed at each of its steps, and what is in its books then; see README.md."""
+"""Kills a bank at each of its steps, and checks its books afterwards; see README.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
-from examples.demo.broker_process import BrokerProcess
+from minikafka import testing
 from minikafka_client import NewTopic, TopicPartition
 from minikafka_client.sync import AdminClient, Consumer
 
@@ -23,37 +23,38 @@ DEATHS: Final = (
     *((f"{step}:2",) for step in STEPS[2:]),
     *((f"{step}:2", after) for step in ("prepared", "decided") for after in STEPS[:2]),
 )
-"""Where the processes of one bank are killed, one after the other; the last one may finish."""
+"""Where the processes of each bank are killed, one after another; the last one finishes."""
 
 
 def run_bank(bootstrap: str, topic: str, database: Path, transfers: int, die_at: str) -> int:
-    """Run the bank in a process of its own; returns its exit code, -9 if it was killed."""
+    """Run the bank in a process of its own; return its exit code, -9 if it was killed."""
     command = [sys.executable, "-m", "examples.two_phase_commit.bank", bootstrap, topic]
     command += [str(database), str(transfers), "--die-at", die_at]
     return subprocess.run(command, check=False).returncode
 
 
 def make_topic(bootstrap: str, topic: str) -> None:
-    """Make a topic with a partition for each side of a transfer."""
+    """Create a topic with a partition for each side of a transfer."""
     with AdminClient(bootstrap) as admin:
         admin.create_topics([NewTopic(topic, len(SIDES))])
 
 
 def announced(bootstrap: str, topic: str, *, is_settled: bool = True) -> list[list[int]]:
-    """The numbers of the transfers that a reader of committed records sees, by side.
+    """The transfers that a read_committed consumer sees, by side.
 
-    A decision is answered before all partitions know of it. When everything `is_settled`, this
-    waits for them; when something may be prepared, it would wait for its decision.
+    A commit is acknowledged before its markers are in all partitions, so this waits for them, up to
+    the end of the log. While a transaction may be prepared (not `is_settled`), that could take
+    forever; then it only reads up to the last stable offset.
     """
     where = [TopicPartition(topic, partition) for partition in range(len(SIDES))]
     numbers: list[list[int]] = [[] for _ in SIDES]
     with (
-        Consumer(bootstrap) as careless,
+        Consumer(bootstrap) as uncommitted,
         Consumer(
             bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
         ) as consumer,
     ):
-        ends = (careless if is_settled else consumer).end_offsets(where)
+        ends = (uncommitted if is_settled else consumer).end_offsets(where)
         consumer.assign(where)
         while any(consumer.position(each) < ends[each] for each in where):
             for record in consumer.poll(timeout_ms=100):
@@ -73,17 +74,17 @@ def main() -> int:
 
 
 async def tell(directory: Path, transfers: int, table: Table) -> bool:
-    settings = {"transaction.two.phase.commit.enable": "true"}
     is_good = True
-    async with BrokerProcess(directory, settings) as broker:
+    kafka = testing.broker(directory=directory, transaction_two_phase_commit_enable=True)
+    async with kafka as broker:
         for number, deaths in enumerate(DEATHS):
             topic, database = f"transfers-{number}", directory / f"bank-{number}.db"
-            make_topic(broker.address, topic)
+            make_topic(broker.bootstrap, topic)
             for die_at in (*deaths, "never"):
                 await trio.to_thread.run_sync(
-                    run_bank, broker.address, topic, database, transfers, die_at
+                    run_bank, broker.bootstrap, topic, database, transfers, die_at
                 )
-            booked, seen = Books(database).transfers(), announced(broker.address, topic)
+            booked, seen = Books(database).transfers(), announced(broker.bootstrap, topic)
             is_same = seen == [booked, booked] == [list(range(transfers))] * 2
             is_good = is_good and is_same
             counts = " and ".join(str(len(side)) for side in seen)

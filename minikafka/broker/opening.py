@@ -1,4 +1,4 @@
-"""From a data directory to a broker that is ready to run: lock, recover, replay."""
+"""Opens a broker: locks the data directory, recovers the logs, replays the metadata."""
 
 from __future__ import annotations
 
@@ -8,36 +8,37 @@ from pathlib import Path
 
 from ..consensus.config import QuorumConfig
 from ..metadata.records import MetadataLogError, decode_record
+from ..metadata.setting_table import BrokerConfig
 from ..metadata.settings import InvalidSettingError
 from ..storage.disk import Disk, RealDisk
 from ..storage.errors import LogError
 from ..storage.log_directory import LogDirectory
 from ..storage.record_log import RecordLog
-from .broker import Broker, new_cluster_id
-from .clock import Clock, SystemClock
-from .config import BrokerConfig
-from .descriptors import descriptor_budget, raise_limit
-from .metadata_store import MetadataStore
-from .quorum import Quorum
-from .start_error import StartError
-from .topology import Topology, topology_of
-from .workers import RunInThread, run_in_worker_thread
+from .broker import Broker
+from .control.metadata_store import MetadataStore
+from .handlers.controller_api import ForwardedRequests
+from .quorum.quorum import Quorum
+from .settings.topology import Topology, topology_of
+from .system.clock import Clock, SystemClock
+from .system.descriptors import descriptor_budget, raise_limit
+from .system.randomness import RandomIds
+from .system.start_error import StartError
+from .system.workers import RunInThread, run_in_worker_thread
 
 OLD_METADATA_FILE = "metadata.log"
-"""Where brokers kept their metadata before there was a quorum."""
+"""The metadata log of versions without a quorum."""
 
 _HEARTBEATS_PER_ELECTION_TIMEOUT = 4
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """What ``minikafka serve`` was told.
+    """The options of ``minikafka serve``.
 
     Attributes:
-        config: settings; ``listeners`` and ``advertised.listeners`` say where to listen (port 0
-            picks a free one) and what clients are told.
-        data_dir: where the logs live; made if it is not there.
-        is_ephemeral: True when nothing needs to survive, so nothing is synced.
+        config: the settings; port 0 in ``listeners`` picks a free one.
+        data_dir: where the logs are; created if it does not exist.
+        is_ephemeral: the data need not survive, so nothing is synced.
     """
 
     config: BrokerConfig
@@ -56,14 +57,14 @@ def open_broker(
     """Lock the data directory, recover what is in it, and build the broker.
 
     Args:
-        options: what to run.
-        disk: where the data directory is; the machine's disk unless a simulation brings its own.
-        rng: where all random choices come from; the system's generator by default.
+        options: the settings and the directory.
+        disk: holds the data directory; the machine's disk unless a simulation has its own.
+        rng: the source of all random choices; the system's generator by default.
         clock: the machine's clocks by default.
-        run_in_thread: runs what blocks; in worker threads by default.
+        run_in_thread: runs blocking functions; in worker threads by default.
 
     Raises:
-        StartError: the directory is in use, another node's, or cannot be read.
+        StartError: the directory is in use, belongs to another node, or cannot be read.
     """
     rng = rng or random.SystemRandom()
     path = str(options.data_dir)
@@ -75,8 +76,8 @@ def open_broker(
         directory = LogDirectory.open(
             disk,
             path,
-            # In a cluster the first controller chooses one, and the others learn it.
-            new_cluster_id="" if topology.is_clustered else new_cluster_id(rng),
+            # In a cluster the first active controller chooses it.
+            new_cluster_id="" if topology.is_clustered else RandomIds(rng).cluster_id(),
             node_id=options.config.node_id,
             open_files_max=descriptor_budget().files,
         )
@@ -100,8 +101,9 @@ def open_broker(
             rng,
             run_in_thread,
         )
+        broker.forwarder.api = ForwardedRequests(broker)
         if topology.is_broker:
-            broker.open_logs()
+            broker.replicas.open_logs()
     except StartError:
         directory.close(clean=False)
         raise
@@ -138,7 +140,6 @@ def _open_quorum(
 
 
 def _replay(disk: Disk, path: str, quorum: Quorum, cluster_id: str) -> MetadataStore:
-    """The metadata as far as it is known to be committed."""
     store = MetadataStore(cluster_id)
     store.may_have_lost = quorum.may_have_lost
     store.write_restored = quorum.restore
@@ -151,10 +152,10 @@ def _replay(disk: Disk, path: str, quorum: Quorum, cluster_id: str) -> MetadataS
 
 
 def _check_replicas(store: MetadataStore, path: str, node_id: int) -> None:
-    """A broker that is the whole cluster has nobody to follow.
+    """Check that a broker that starts alone has no replicas on other brokers.
 
     Raises:
-        StartError: there are replicas on other brokers.
+        StartError: there are some.
     """
     replicas = {
         broker_id
@@ -165,14 +166,14 @@ def _check_replicas(store: MetadataStore, path: str, node_id: int) -> None:
     others = sorted(replicas - {node_id})
     if others:
         raise StartError(
-            f"the data directory {path} is of a cluster: partitions have replicas on brokers "
-            f"{', '.join(map(str, others))}, but this broker (node.id={node_id}) is started alone; "
-            f"start it with the --quorum and --node-id it had"
+            f"the data directory {path} belongs to a cluster: partitions have replicas on brokers "
+            f"{', '.join(map(str, others))}, but this broker (node.id={node_id}) starts alone; "
+            f"start it with the --quorum and --node-id that it had"
         )
 
 
 def _take_over(disk: Disk, path: str, store: MetadataStore) -> None:
-    """Read the metadata log of a broker that knew no quorum."""
+    """Import the metadata log of a version without a quorum."""
     if not disk.exists(path):
         return
     old = RecordLog.open(disk, path)

@@ -1,4 +1,4 @@
-"""Start a node, run it until a signal, stop it."""
+"""Runs a node: starts it, serves until a signal, and stops it in time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import logging
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
@@ -13,15 +14,17 @@ from typing import cast
 import trio
 
 from ..metadata.records import MetadataLogError
+from ..metadata.setting_table import BrokerConfig
 from ..metadata.settings import InvalidSettingError
-from .addresses import parse_address, render_address
-from .broker import Broker, Endpoint
-from .config import BrokerConfig
+from . import lifetime
+from .broker import Broker
+from .net.server import Server, bind, endpoint_of
 from .opening import BrokerOptions, open_broker
-from .server import Server, bind, endpoint_of
-from .start_error import StartError
-from .stop_signals import STOP_SIGNALS, StopSignals, stop_signals
-from .topology import topology_of
+from .settings.addresses import parse_address, render_address
+from .settings.node import Endpoint
+from .settings.topology import topology_of
+from .system.start_error import StartError
+from .system.stop_signals import STOP_SIGNALS, StopSignals, stop_signals
 
 __all__ = ["BrokerOptions", "StartError", "open_broker", "run_broker"]
 
@@ -30,7 +33,7 @@ logger = logging.getLogger(__name__)
 _ANY_ADDRESS = ("0.0.0.0", "::", "")
 _YOUNG_OBJECTS_PER_COLLECTION = 20_000
 
-# A stop must end within five seconds: handing over, `DRAIN_SECONDS` of the server, and these.
+# A stop must take at most five seconds: hand-overs, `DRAIN_SECONDS` of the server, and these.
 _STOP_SECONDS = 4.5
 _LEAVE_SECONDS = 1.5
 _TRANSFER_SECONDS = 0.5
@@ -39,23 +42,26 @@ _CLOSE_SECONDS = 1.0
 _CLOSE_SECONDS_MIN = 0.2
 
 
-def run_broker(options: BrokerOptions, on_ready: Callable[[str], None]) -> None:
-    """Run a node until SIGTERM or SIGINT; returns after a clean stop.
+def run_broker(options: BrokerOptions, on_ready: Callable[[str], None]) -> Broker | None:
+    """Run a node until SIGTERM or SIGINT.
 
-    Args:
-        options: what to run.
-        on_ready: called with ``HOST:PORT`` when clients can connect (other nodes, when this one
-            is a controller alone).
+    ``on_ready`` is called with ``HOST:PORT`` when clients can connect (or other nodes, if this one
+    is only a controller).
+
+    Returns:
+        The closed broker, in which a disk that hangs may still keep threads busy; None if a signal
+        came before the node had started.
 
     Raises:
-        StartError: the address or the data directory cannot be used, or the cluster does not want
-            this node.
+        StartError: the address or the data directory cannot be used, or the cluster rejects this
+            node.
     """
     try:
         is_broker = topology_of(options.config).is_broker
     except InvalidSettingError as error:
         raise StartError(str(error)) from None
     listener = _listen(options.config) if is_broker else None
+    broker: Broker | None = None
     try:
         with stop_signals() as signals:
             advertised = Endpoint("", 0)
@@ -63,7 +69,7 @@ def run_broker(options: BrokerOptions, on_ready: Callable[[str], None]) -> None:
                 options, advertised = _with_addresses(options, listener)
             broker = open_broker(options)
             signals.is_interruptible = False
-            broker.endpoint = advertised
+            broker.node.endpoint = advertised
             _calm_garbage_collector()
             node = _Node(broker, listener, on_ready, is_ephemeral=options.is_ephemeral)
             try:
@@ -71,15 +77,37 @@ def run_broker(options: BrokerOptions, on_ready: Callable[[str], None]) -> None:
             except BaseExceptionGroup as group:
                 raise _reason(group) from group
             finally:
-                broker.close(node.close_seconds())
+                _close(broker, node.close_seconds())
     finally:
         if listener is not None:
             listener.close()
     logger.info("stopped")
+    return broker
+
+
+def _close(broker: Broker, seconds: float) -> None:
+    """Close the broker; if the disk hangs, leave the rest to the next start's recovery."""
+    errors: list[Exception] = []
+
+    def close() -> None:
+        try:
+            lifetime.close(broker, seconds)
+        except Exception as error:  # noqa: BLE001 - it is raised below, in the other thread
+            errors.append(error)
+
+    closing = threading.Thread(target=close, name="close", daemon=True)
+    closing.start()
+    closing.join(seconds + _CLOSE_SECONDS)
+    if closing.is_alive():
+        logger.warning(
+            "the disk takes too long; the next start checks the logs that were not closed"
+        )
+    if errors:
+        raise errors[0]
 
 
 def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What people should be told."""
+    """The error to show: a `StartError` if there is one."""
     leaves: list[BaseException] = [group]
     for one in leaves:
         if isinstance(one, BaseExceptionGroup):
@@ -90,10 +118,10 @@ def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def _calm_garbage_collector() -> None:
-    """Leave what start-up made out of collections, and collect less often.
+    """Exempt the objects made during start-up from collections, and collect less often.
 
-    Requests make no reference cycles, so collections find next to nothing; with 10,000 partitions
-    open a full one would look at a million objects and stop the event loop meanwhile.
+    Requests make no reference cycles, so collections find next to nothing, but with 10,000 open
+    partitions a full one would visit a million objects and block the event loop.
     """
     gc.collect()
     gc.freeze()
@@ -104,7 +132,7 @@ def _listen(config: BrokerConfig) -> socket.socket:
     if len(config.listeners) != 1 or len(config.advertised_listeners) > 1:
         raise StartError(
             f"listeners={','.join(config.listeners)} and advertised.listeners="
-            f"{','.join(config.advertised_listeners)}: give one listener, and one advertised"
+            f"{','.join(config.advertised_listeners)}: only one of each is supported"
         )
     try:
         host, port = parse_address(config.listeners[0])
@@ -114,8 +142,8 @@ def _listen(config: BrokerConfig) -> socket.socket:
         raise StartError(str(error)) from None
     if host in _ANY_ADDRESS and not config.advertised_listeners:
         raise StartError(
-            f"listening on {host} says nothing that clients could connect to; add "
-            "--advertise HOST:PORT with the name or address they know this machine by"
+            f"clients cannot connect to {host}, the address to listen on; add "
+            "--advertise HOST:PORT with a name or address by which they reach this machine"
         )
     try:
         return bind(host, port, config.socket_listen_backlog_size)
@@ -129,7 +157,7 @@ def _listen(config: BrokerConfig) -> socket.socket:
 def _with_addresses(
     options: BrokerOptions, listener: socket.socket
 ) -> tuple[BrokerOptions, Endpoint]:
-    """Fill in the port that was picked: (options, what clients are told)."""
+    """Fill in the port that was picked; returns the options and the advertised address."""
     config = options.config
     listening = endpoint_of(listener, parse_address(config.listeners[0])[0])
     advertised = listening
@@ -146,8 +174,6 @@ def _with_addresses(
 
 
 class _Node:
-    """A node from its start to its stop."""
-
     def __init__(
         self,
         broker: Broker,
@@ -166,26 +192,26 @@ class _Node:
         self._stop_deadline = float("inf")
 
     async def run(self, signals: StopSignals) -> None:
-        """Start, serve, stop."""
         broker = self._broker
         async with trio.open_nursery() as nursery:
             await nursery.start(self._wait_for_signals)
-            if signals.was_received:  # before trio began to listen to them
+            if signals.was_received:  # before trio received signals
                 self._stop()
             with self._starting:
-                await nursery.start(broker.run)
+                await nursery.start(lifetime.run, broker)
             if self._starting.cancelled_caught:
                 nursery.cancel_scope.cancel()
                 return
             nursery.start_soon(self._leave)
             if self._listener is None:
-                self._on_ready(render_address(*broker.internal_endpoint))
+                self._on_ready(render_address(*broker.node.internal_endpoint))
                 await self._stopping.wait()
                 await self._hand_over_quorum()
             else:
                 self._on_ready(render_address(*endpoint_of(self._listener, self._host())))
                 await self._server.serve([self._listener])
-                await broker.flush_all(self._flush_seconds())
+                logs = broker.directory.logs.values()
+                await broker.flusher.flush_all(logs, self._flush_seconds())
             nursery.cancel_scope.cancel()
 
     def _host(self) -> str:
@@ -207,10 +233,10 @@ class _Node:
             self._starting.cancel()
 
     async def _leave(self) -> None:
-        """Stop serving when others have taken over."""
+        """After a stop signal, hand over leadership, then stop serving."""
         await self._stopping.wait()
         if self._listener is not None:
-            if self._broker.topology.is_clustered:
+            if self._broker.node.is_clustered:
                 await self._broker.lifecycle.leave(_LEAVE_SECONDS)
                 await self._hand_over_quorum()
             self._server.stop()
@@ -226,5 +252,4 @@ class _Node:
         return max(0.0, min(_FLUSH_SECONDS, left))
 
     def close_seconds(self) -> float:
-        """How long closing may take."""
         return 0.0 if self._is_ephemeral else _CLOSE_SECONDS

@@ -1,1 +1,1 @@
-"""The command line: serve, topic, produce, consume, group, log."""
+"""The command line: serve, topic, produce, consume, group, transaction, cluster, log."""

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
-from .cluster_command import (
-    Stop,
-    Target,
-    cancelled_by_signals,
-    cluster_command,
-    connected,
-    require_topics,
-)
 from .failure import CommandFailed
 from .output import count_of
+from .signals import Stop, cancelled_by_signals
+from .target import Target, client_command, connected, no_partition, require_topics
 
 if TYPE_CHECKING:
     from minikafka_client import AdminClient, TopicPartition
 
     from .record_format import RecordFormat
+    from .record_printer import RecordPrinter
 
-_COMMIT_PATIENCE_S = 5
+_COMMIT_PATIENCE_S: Final = 5
 
 
 @click.command("consume")
@@ -31,43 +26,45 @@ _COMMIT_PATIENCE_S = 5
 @click.option(
     "--from-beginning",
     is_flag=True,
-    help="Start with the oldest record; with --group, where it has no committed offset.",
+    help="Start at the oldest record; with --group, only where it has no committed offset.",
 )
-@click.option("--group", "group_id", metavar="GROUP", help="Share the work, and commit offsets.")
+@click.option(
+    "--group", "group_id", metavar="GROUP", help="Join this consumer group, and commit offsets."
+)
 @click.option(
     "--partition",
     "partitions",
     type=click.IntRange(min=0),
     multiple=True,
-    help="Only this partition; may be repeated.",
+    help="Read only this partition; may be repeated.",
 )
-@click.option("--max-records", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option("--max-records", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option(
     "--timeout",
     "timeout_s",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Stop when no record has come for so long.",
+    help="Stop when no record has arrived for this long.",
 )
 @click.option(
     "--format",
     "template",
     metavar="TEXT",
-    help=r"How a record looks, e.g. '{partition}:{offset} {key}={value}'.  [default: {value}]",
+    help=r"Template of a record, e.g. '{partition}:{offset} {key}={value}'.  [default: {value}]",
 )
 @click.option(
     "--delimiter",
     metavar="TEXT",
-    help=r"What follows each record, e.g. '\0'.  [default: \n]",
+    help=r"Text after each record, e.g. '\0'.  [default: \n]",
 )
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),
     default="read_uncommitted",
     show_default=True,
-    help="Whether records of aborted transactions are shown.",
+    help="Whether to show records of open and aborted transactions.",
 )
-@cluster_command
+@client_command
 async def command(
     target: Target,
     topics: tuple[str, ...],
@@ -83,7 +80,7 @@ async def command(
     r"""Print the records of topics until Ctrl-C, --max-records or --timeout.
 
     With --json, each record is a line of JSON; bytes that are not UTF-8 become
-    {"base64": "..."}. A group commits what has been printed, nothing else.
+    {"base64": "..."}. With --group, only offsets of records that were printed are committed.
 
     \b
     Placeholders of --format: {topic} {partition} {offset} {timestamp} (UTC)
@@ -100,19 +97,14 @@ async def command(
 
     from minikafka_client import Consumer
 
-    from .record_format import compile_format, json_line
-    from .record_pump import RecordPump
+    from .record_printer import RecordPrinter
 
-    if target.as_json and (template is not None or delimiter is not None):
-        raise click.UsageError("--json and --format (or --delimiter) exclude each other")
     if group_id is not None and partitions:
         raise click.UsageError("--group and --partition exclude each other: a group assigns them")
-    render: RecordFormat
-    if target.as_json:
-        render = json_line
-    else:
-        render = compile_format(template or "{value}", "\\n" if delimiter is None else delimiter)
-    pump = RecordPump(render, max_records=max_records, timeout_s=timeout_s, commits=bool(group_id))
+    render = _format(target, template, delimiter)
+    printer = RecordPrinter(
+        render, max_records=max_records, timeout_s=timeout_s, commits=bool(group_id)
+    )
     async with connected(target) as admin:
         await require_topics(admin, topics)
         wanted = [] if group_id else await _partitions_of(admin, topics, partitions)
@@ -123,26 +115,43 @@ async def command(
         auto_offset_reset="earliest" if from_beginning else "latest",
         enable_auto_commit=False,
         isolation_level=isolation_level,
-        on_partitions_revoked=pump.commit_before_rebalance if group_id else None,
+        on_partitions_revoked=printer.commit_before_rebalance if group_id else None,
         **target.connection,
     ) as consumer:
-        pump.consumer = consumer
+        printer.consumer = consumer
         with cancelled_by_signals(stop):
             if group_id:
                 await consumer.subscribe(topics)
             else:
                 await consumer.assign(wanted)
-            await pump.run()
-        # Signals end the pump and not the consumer, which can so commit and leave its group.
+            await printer.run()
+        # A signal ends the printing, not the consumer, which can still commit and leave its group.
         with cancelled_by_signals(Stop()), trio.move_on_after(_COMMIT_PATIENCE_S):
-            await pump.commit()
+            await printer.commit()
+    _check_end(printer, stop, max_records, timeout_s)
+
+
+def _format(target: Target, template: str | None, delimiter: str | None) -> RecordFormat:
+    from .record_format import compile_format, json_line
+
+    if not target.as_json:
+        return compile_format(template or "{value}", "\\n" if delimiter is None else delimiter)
+    if template is not None or delimiter is not None:
+        raise click.UsageError("--json and --format (or --delimiter) exclude each other")
+    return json_line
+
+
+def _check_end(
+    printer: RecordPrinter, stop: Stop, max_records: int | None, timeout_s: float | None
+) -> None:
+    """Raise if it ended for another reason than the one that was asked for."""
     if stop.signal_number:
-        raise stop.error(f"stopped by a signal; {count_of(pump.printed, 'record')} printed")
-    if pump.reader_is_gone:
+        raise stop.error(f"stopped by a signal; {count_of(printer.printed, 'record')} printed")
+    if printer.reader_is_gone:
         raise BrokenPipeError
-    if max_records is not None and pump.printed < max_records:
+    if max_records is not None and printer.printed < max_records:
         raise CommandFailed(
-            f"{pump.printed} of {count_of(max_records, 'record')} came, then none for "
+            f"{printer.printed} of {count_of(max_records, 'record')} arrived, then none for "
             f"{timeout_s} s (--timeout)"
         )
 
@@ -154,11 +163,9 @@ async def _partitions_of(
 
     wanted: list[TopicPartition] = []
     for name, topic in (await admin.describe_topics(topics)).items():
-        there = [partition.partition for partition in topic.partitions]
-        missing = [number for number in partitions if number not in there]
-        if missing:
-            raise CommandFailed(
-                f"topic {name!r} has no partition {missing[0]}; it has {len(there)}, from 0 on"
-            )
-        wanted += [TopicPartition(name, number) for number in partitions or there]
+        existing = [partition.partition for partition in topic.partitions]
+        for number in partitions or existing:
+            if number not in existing:
+                raise no_partition(name, number, len(existing))
+            wanted.append(TopicPartition(name, number))
     return wanted

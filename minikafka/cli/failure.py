@@ -1,9 +1,8 @@
-"""How a command ends: exit codes, and errors that are one line on stderr."""
+"""How a command fails: exit codes, and errors that are one line on stderr."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Final
 
 import click
@@ -17,44 +16,36 @@ _NAMES_SHOWN_MAX: Final = 3
 
 
 class CommandFailed(click.ClickException):
-    """A command could not do what it was asked; the message is the line the user reads.
-
-    Attributes:
-        command_path: the words that called the command, None outside of one.
-    """
+    """A command could not do what it was asked; the message is the line the user reads."""
 
     exit_code = EXIT_FAILED
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         context = click.get_current_context(silent=True)
+        # Taken now: the context has been popped when the message is printed.
         self.command_path = None if context is None else context.command_path
 
 
 class Interrupted(CommandFailed):
-    """Ctrl-C ended the command after it had done a part; the message says which."""
+    """Ctrl-C ended the command; the message says what it had done by then."""
 
     exit_code = EXIT_INTERRUPTED
 
 
 class Terminated(Interrupted):
-    """The same by SIGTERM."""
+    """The same for SIGTERM."""
 
     exit_code = EXIT_TERMINATED
 
 
-def cannot_write(error: OSError) -> CommandFailed:
-    """The error for a stdout that takes no more, such as a file on a full disk."""
-    return CommandFailed(f"cannot write to stdout: {error.strerror or error}; make room for it")
-
-
 def one_line(text: str) -> str:
-    """Squeeze a message into one line that a terminal cannot misunderstand."""
+    """Squeeze a message into one line that cannot control the terminal."""
     return printable("; ".join(line.strip() for line in text.splitlines() if line.strip()))
 
 
 def printable(text: str) -> str:
-    """Escape what is not printable, so that a foreign name cannot control the terminal."""
+    """Escape unprintable characters, so that a foreign name cannot control the terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -63,15 +54,13 @@ def printable(text: str) -> str:
     )
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], what_to_do: str) -> CommandFailed:
-    """The error for a name that does not exist, with the nearest ones that do.
+def unknown_name(kind: str, name: str, known: Iterable[str], advice: str) -> CommandFailed:
+    """The error for a `kind` (e.g. "topic") that does not exist.
 
-    Args:
-        kind: what was looked for, e.g. "topic".
-        name: what the user wrote.
-        known: the names there are.
-        what_to_do: when nothing is near.
+    It suggests the nearest `known` names, or gives `advice` if there are none.
     """
+    from difflib import get_close_matches
+
     names = list(known)
     folded = {candidate.casefold(): candidate for candidate in names}
     near = [
@@ -81,4 +70,4 @@ def unknown_name(kind: str, name: str, known: Iterable[str], what_to_do: str) ->
         near = [other for other in names if name and name in other][:_NAMES_SHOWN_MAX]
     if near:
         return CommandFailed(f"there is no {kind} {name!r}; did you mean {' or '.join(near)}?")
-    return CommandFailed(f"there is no {kind} {name!r}; {what_to_do}")
+    return CommandFailed(f"there is no {kind} {name!r}; {advice}")

@@ -1,36 +1,45 @@
-"""``minikafka group``: list, describe, delete; resetting offsets is in `reset_offsets`."""
+"""``minikafka group``: list, describe, reset-offsets, delete."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from .cluster_command import Target, cluster_command, connected
 from .failure import CommandFailed, unknown_name
 from .output import note, print_json, print_table
-from .reset_offsets import reset_offsets
+from .target import Target, client_command, connected, no_partition, require_topics
 
 if TYPE_CHECKING:
-    from minikafka_client import AdminClient, GroupDescription
+    from minikafka_client import (
+        AdminClient,
+        GroupDescription,
+        OffsetAndMetadata,
+        TopicDescription,
+        TopicPartition,
+    )
 
-_DEAD = "Dead"
+_DEAD: Final = "Dead"
+_RESETTABLE_STATES: Final = ("Empty", _DEAD)
 
 
 @click.group("group")
 def command() -> None:
-    """Look at consumer groups and move their offsets."""
-
-
-command.add_command(reset_offsets)
+    """List and describe consumer groups, and reset their offsets."""
 
 
 @command.command("list")
 @click.option(
-    "--state", "states", multiple=True, metavar="STATE", help="Only these, e.g. Stable or Empty."
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    help="Only groups in this state, e.g. Stable or Empty.",
 )
-@cluster_command
+@client_command
 async def list_(target: Target, states: tuple[str, ...]) -> None:
     r"""List the groups: id, state and protocol.
 
@@ -64,11 +73,11 @@ async def list_(target: Target, states: tuple[str, ...]) -> None:
 
 @command.command("describe")
 @click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True)
-@cluster_command
+@client_command
 async def describe(target: Target, group_ids: tuple[str, ...]) -> None:
     r"""Describe groups: state, members, committed offsets and lag.
 
-    Lag is how many offsets the group has still to read: end offset minus committed offset.
+    Lag is how far the group is behind: end offset minus committed offset.
 
     \b
     Examples:
@@ -101,16 +110,11 @@ async def _document(admin: AdminClient, group: GroupDescription) -> dict[str, An
     owners = {partition: member for member in group.members for partition in member.assignment}
     partitions = sorted({*committed, *owners})
     topics = await admin.describe_topics()
-    there = [
-        partition
-        for partition in partitions
-        if partition.topic in topics
-        and partition.partition < len(topics[partition.topic].partitions)
-    ]
+    existing = [partition for partition in partitions if _exists(partition, topics)]
     try:
-        ends = await admin.list_offsets(dict.fromkeys(there, LATEST))
+        ends = await admin.list_offsets(dict.fromkeys(existing, LATEST))
     except KafkaError as error:
-        note(f"without end offsets: {error}")
+        note(f"end offsets are not available: {error}")
         ends = {}
     rows: list[dict[str, Any]] = []
     for partition in partitions:
@@ -151,6 +155,11 @@ async def _document(admin: AdminClient, group: GroupDescription) -> dict[str, An
         ],
         "partitions": rows,
     }
+
+
+def _exists(partition: TopicPartition, topics: Mapping[str, TopicDescription]) -> bool:
+    topic = topics.get(partition.topic)
+    return topic is not None and partition.partition < len(topic.partitions)
 
 
 def _print_group(document: Mapping[str, Any]) -> None:
@@ -195,11 +204,220 @@ def _short_assignment(assignment: Iterable[Mapping[str, Any]]) -> str | None:
     return " ".join(f"{topic}:{','.join(map(str, its))}" for topic, its in numbers.items()) or None
 
 
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """The new offset; `number` is an offset, a timestamp in ms, or a distance."""
+
+    kind: Literal["earliest", "latest", "offset", "datetime", "shift"]
+    number: int = 0
+
+
+class _Moment(click.ParamType[int]):
+    """A time in ISO 8601, by default UTC; its value is in ms since 1970."""
+
+    name = "datetime"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a time such as 2013-01-31T08:00:00 (UTC)", param, ctx)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1000)
+
+
+@command.command("reset-offsets")
+@click.argument("group_id", metavar="GROUP")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:PARTITION,...]",
+    help="Partitions to reset, by default all of the topic; may be repeated.",
+)
+@click.option("--all-topics", is_flag=True, help="Reset all partitions with a committed offset.")
+@click.option("--to-earliest", is_flag=True, help="To the oldest record.")
+@click.option("--to-latest", is_flag=True, help="To the end, skipping everything.")
+@click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
+@click.option(
+    "--to-datetime",
+    type=_Moment(),
+    metavar="TIME",
+    help="To the first record at or after this time (ISO 8601, UTC).",
+)
+@click.option(
+    "--shift-by", type=int, metavar="N", help="Forward by N offsets, or back if negative."
+)
+@click.option(
+    "--execute", is_flag=True, help="Reset the offsets; without this, only show what would change."
+)
+@client_command
+async def reset_offsets(
+    target: Target,
+    group_id: str,
+    topics: tuple[str, ...],
+    all_topics: bool,
+    to_earliest: bool,
+    to_latest: bool,
+    to_offset: int | None,
+    to_datetime: int | None,
+    shift_by: int | None,
+    execute: bool,
+) -> None:
+    r"""Set the committed offsets of a group that has no members.
+
+    Shows the old and new offsets, and changes nothing without --execute. Offsets outside of the
+    log are moved to its start or end.
+
+    \b
+    Examples:
+      minikafka group reset-offsets billing --all-topics --to-earliest
+      minikafka group reset-offsets billing --topic orders:0,1 --shift-by -10 --execute
+      minikafka group reset-offsets billing --topic orders --to-datetime 2013-01-31T08:00 --execute
+    """
+    goals = [
+        _Goal("earliest") if to_earliest else None,
+        _Goal("latest") if to_latest else None,
+        None if to_offset is None else _Goal("offset", to_offset),
+        None if to_datetime is None else _Goal("datetime", to_datetime),
+        None if shift_by is None else _Goal("shift", shift_by),
+    ]
+    chosen = [goal for goal in goals if goal is not None]
+    if len(chosen) != 1:
+        raise click.UsageError(
+            "give exactly one of --to-earliest, --to-latest, --to-offset, --to-datetime, --shift-by"
+        )
+    if bool(topics) == all_topics:
+        raise click.UsageError("give either --topic or --all-topics")
+    async with connected(target) as admin:
+        state = (await admin.describe_groups([group_id]))[group_id].state
+        if state not in _RESETTABLE_STATES:
+            raise CommandFailed(
+                f"group {group_id!r} is {state}: its members would overwrite the offsets; "
+                f"stop them first"
+            )
+        committed = await admin.list_group_offsets(group_id)
+        partitions = await _partitions(admin, topics, committed)
+        if not partitions:
+            raise CommandFailed(
+                f"group {group_id!r} has no committed offsets; name partitions with --topic"
+            )
+        new = await _new_offsets(admin, chosen[0], partitions, committed)
+        if execute:
+            await admin.alter_group_offsets(group_id, new)
+    _show(target, group_id, committed, new, execute)
+
+
+async def _partitions(
+    admin: AdminClient,
+    texts: Sequence[str],
+    committed: Iterable[TopicPartition],
+) -> list[TopicPartition]:
+    """The partitions named by ``--topic``; by default, those with a committed offset."""
+    from minikafka_client import TopicPartition
+
+    if not texts:
+        topics = await admin.describe_topics()
+        return sorted(partition for partition in committed if _exists(partition, topics))
+    wanted: set[TopicPartition] = set()
+    for text in texts:
+        topic, colon, listed = text.partition(":")
+        numbers = listed.split(",") if colon else []
+        if not all(number.isascii() and number.isdigit() for number in numbers):
+            raise click.UsageError(f"--topic takes TOPIC or TOPIC:PARTITION,..., not {text!r}")
+        await require_topics(admin, [topic])
+        count = len((await admin.describe_topics([topic]))[topic].partitions)
+        for number in map(int, numbers) if colon else range(count):
+            if number >= count:
+                raise no_partition(topic, number, count)
+            wanted.add(TopicPartition(topic, number))
+    return sorted(wanted)
+
+
+async def _new_offsets(
+    admin: AdminClient,
+    goal: _Goal,
+    partitions: Sequence[TopicPartition],
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+) -> dict[TopicPartition, int]:
+    from minikafka_client import EARLIEST, LATEST
+
+    starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
+    ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
+    found = (
+        await admin.list_offsets(dict.fromkeys(partitions, goal.number))
+        if goal.kind == "datetime"
+        else {}
+    )
+    new: dict[TopicPartition, int] = {}
+    for partition in partitions:
+        start, end = starts[partition].offset, ends[partition].offset
+        match goal.kind:
+            case "earliest":
+                wanted = start
+            case "latest":
+                wanted = end
+            case "offset":
+                wanted = goal.number
+            case "datetime":
+                wanted = found[partition].offset
+                if wanted < 0:  # no record is that late
+                    wanted = end
+            case "shift":
+                if partition not in committed:
+                    raise CommandFailed(
+                        f"partition {partition.partition} of topic {partition.topic!r} has no "
+                        f"committed offset to shift; use --to-earliest or --to-offset"
+                    )
+                wanted = committed[partition].offset + goal.number
+        new[partition] = min(max(wanted, start), end)
+        if new[partition] != wanted:
+            note(
+                f"{partition.topic}:{partition.partition} has offsets {start} to {end}; "
+                f"using {new[partition]} instead of {wanted}"
+            )
+    return new
+
+
+def _show(
+    target: Target,
+    group_id: str,
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    new: Mapping[TopicPartition, int],
+    executed: bool,
+) -> None:
+    rows = [
+        (
+            partition.topic,
+            partition.partition,
+            committed[partition].offset if partition in committed else None,
+            offset,
+        )
+        for partition, offset in new.items()
+    ]
+    if target.as_json:
+        names = ("topic", "partition", "old_offset", "new_offset")
+        print_json(
+            {
+                "group": group_id,
+                "executed": executed,
+                "partitions": [dict(zip(names, row, strict=True)) for row in rows],
+            }
+        )
+        return
+    print_table(["topic", "partition", "old offset", "new offset"], rows)
+    if not executed:
+        note("nothing was changed; add --execute to reset the offsets")
+
+
 @command.command("delete")
 @click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True)
-@cluster_command
+@client_command
 async def delete(target: Target, group_ids: tuple[str, ...]) -> None:
-    r"""Delete groups without members, and their offsets.
+    r"""Delete groups that have no members, with their offsets.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
-"""A group of commands that are imported when they are called, and one line for what fails.
+"""A group of commands that are imported when they are called.
 
-Every failure ends up here: one line on stderr, `minikafka COMMAND: what, value, what to do`, and an
-exit code of `failure`.
+Every failure ends up here: it becomes one line on stderr, `minikafka COMMAND: what went wrong; what
+to do`, and an exit code of `failure`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SPELLED_MARK = re.compile(r"^( *)\\b$", re.MULTILINE)
 
 
 class _LazyCommands(MutableMapping[str, click.Command]):
-    """Commands by name; the module of one is imported when it is looked up."""
+    """Commands by name; looking one up imports its module."""
 
     def __init__(self, locations: Mapping[str, tuple[str, str]]) -> None:
         self._locations = locations
@@ -52,7 +52,7 @@ class _LazyCommands(MutableMapping[str, click.Command]):
 
 
 class LazyGroup(click.Group):
-    """The program: subcommands by the module they live in.
+    """The program, whose subcommands are named by the modules they live in.
 
     Args:
         locations: name -> (module, line of help); the module's `command` is the command.
@@ -66,7 +66,7 @@ class LazyGroup(click.Group):
         self.commands = _LazyCommands(locations)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands, in the order a newcomer meets them."""
+        """The commands, in the order in which a newcomer meets them."""
         del ctx
         return list(self.commands)
 
@@ -84,7 +84,7 @@ class LazyGroup(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run the program and leave with an exit code of `failure`."""
+        """Run the program and exit."""
         prog_name = prog_name or "minikafka"
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
@@ -104,9 +104,9 @@ class LazyGroup(click.Group):
 
 
 def _keep_marked_lines(command: click.Command) -> None:
-    """Let click see the marks of paragraphs that are not to be rewrapped.
+    """Put in click's mark for paragraphs that must not be rewrapped.
 
-    Its mark is a backspace, which a raw docstring can only spell as a backslash and a b.
+    It is a backspace character, which a raw docstring can only spell as a backslash and a b.
     """
     if command.help:
         command.help = _SPELLED_MARK.sub("\\1\b", command.help)
@@ -116,7 +116,7 @@ def _keep_marked_lines(command: click.Command) -> None:
 
 
 def _report_usage(error: click.UsageError, prog_name: str) -> NoReturn:
-    # A group that was called without a command shows its help; a line would not teach anything.
+    # A group that is called without a command prints its help instead of one line.
     if error.message.startswith("Usage:") or "\n" in error.message:
         click.echo(error.format_message(), err=True)
         sys.exit(EXIT_USAGE)

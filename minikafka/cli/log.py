@@ -1,8 +1,7 @@
-"""``minikafka log``: what lies in the files of a data directory."""
+"""``minikafka log``: the contents of the files of a data directory."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -10,21 +9,20 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from .cluster_command import reader_may_leave
 from .failure import CommandFailed, printable
-from .output import count_of, is_terminal
+from .output import count_of, is_terminal, print_json, reader_may_leave
 
 if TYPE_CHECKING:
     from .dump.entry import Entries, Entry
 
 _PLAIN_TEXT: Final = {
-    ".lock": "process id of the broker that has the directory, or had it last",
+    ".lock": "process id of the broker that uses the directory, or used it last",
     "clean-shutdown": "the last broker here stopped cleanly",
 }
 _QUORUM_LOG_NAME: Final = "quorum.log"
 _QUORUM_SYNCED_NAME: Final = "quorum-synced"
 _RECORD_LOG_NAMES: Final = (_QUORUM_LOG_NAME, "metadata.log")
-# In all of these are batches, one after the other; see minikafka.storage.recovery.
+# All of these contain batches, one after the other; see minikafka.storage.file_names.
 _SEGMENT_SUFFIXES: Final = ("log", "swap", "cleaned", "quarantine")
 _PLAIN_TEXT_SIZE_BYTES_MAX: Final = 100
 
@@ -42,13 +40,13 @@ def command() -> None:
     required=True,
     type=click.Path(exists=True, path_type=Path),
 )
-@click.option("--records", is_flag=True, help="Also the records inside the batches.")
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON for each thing found.")
+@click.option("--records", is_flag=True, help="Also show the records inside the batches.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each entry.")
 def dump(paths: tuple[Path, ...], records: bool, as_json: bool) -> None:
-    r"""Show what is in segments, indexes, snapshots, checkpoints and the metadata log.
+    r"""Show the contents of segments, indexes, snapshots, checkpoints and the metadata log.
 
-    Of a directory: all files directly in it. Reads only; a running broker does not mind. Checks
-    every CRC: what is damaged is shown as DAMAGE, and the exit code is 1 then.
+    For a directory, the files directly in it. Files are only read, so a broker may be using them.
+    Every CRC is checked: damage is shown as DAMAGE, and makes the exit code 1.
 
     \b
     Examples:
@@ -83,14 +81,14 @@ def _dump_one(path: Path, records: bool, as_json: bool, is_red: bool) -> int:
     try:
         size_bytes = path.stat().st_size
         if as_json:
-            _print_json({"type": "file", "path": str(path), "size_bytes": size_bytes})
+            print_json({"type": "file", "path": str(path), "size_bytes": size_bytes})
         else:
             click.echo(f"{printable(str(path))}: {count_of(size_bytes, 'byte')}")
         for entry in entries_of(path, with_records=records):
             is_damage = entry["type"] == "damage"
             damaged += is_damage
             if as_json:
-                _print_json(entry)
+                print_json(entry)
             elif is_damage and is_red:
                 click.secho(text_of(entry), fg="red")
             else:
@@ -102,15 +100,11 @@ def _dump_one(path: Path, records: bool, as_json: bool, is_red: bool) -> int:
     return damaged
 
 
-def _print_json(entry: Entry) -> None:
-    click.echo(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
-
-
 def entries_of(path: Path, *, with_records: bool) -> Entries:
-    """Read a file, whichever it is; see `minikafka.cli.dump`.
+    """Read a file of any kind; see `minikafka.cli.dump`.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     from .dump.checked import read_checked
     from .dump.index import read_index

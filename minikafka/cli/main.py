@@ -1,7 +1,7 @@
-"""The ``minikafka`` command: finds the subcommand, imports only that one, reports what failed.
+"""The ``minikafka`` command.
 
-``minikafka serve`` has to be ready in a fraction of a second, so nothing is imported that the
-command at hand does not need.
+``minikafka serve`` must be ready in a fraction of a second, so only the module of the command at
+hand is imported, and modules import trio, the client and rich inside of functions.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ _COMMANDS = {
     "topic": ("minikafka.cli.topic", "Create, list, describe, alter and delete topics."),
     "produce": ("minikafka.cli.produce", "Send lines from stdin to a topic."),
     "consume": ("minikafka.cli.consume", "Print the records of topics."),
-    "group": ("minikafka.cli.group", "Look at consumer groups and move their offsets."),
-    "transaction": ("minikafka.cli.transaction", "Look at transactions, end those that hang."),
-    "cluster": ("minikafka.cli.cluster", "Run a cluster on this machine, and break it."),
+    "group": ("minikafka.cli.group", "List and describe consumer groups, and reset their offsets."),
+    "transaction": (
+        "minikafka.cli.transaction",
+        "Look at transactions, and end those that are stuck.",
+    ),
+    "cluster": ("minikafka.cli.cluster.command", "Run a cluster on this machine, and break it."),
     "log": ("minikafka.cli.log", "Look into the files of a data directory."),
 }
 
@@ -33,10 +36,10 @@ def main() -> None:
     r"""A Kafka that installs with pip.
 
     Start a broker with `minikafka serve`, then talk to it with any Kafka client, or with the
-    commands below. They work against every other Kafka, too.
+    commands below. They work with Apache Kafka, too.
 
     \b
-    A first conversation, in two terminals:
+    To get started, in two terminals:
       minikafka serve
       minikafka topic create orders --partitions 3
       seq 5 | minikafka produce orders
@@ -45,9 +48,9 @@ def main() -> None:
       minikafka group describe billing
 
     \b
-    What all of them share:
+    What the commands that talk to brokers have in common:
       --bootstrap HOST:PORT[,HOST:PORT...]   where the brokers are; also MINIKAFKA_BOOTSTRAP
-      --json                                 output for programs
+      --json                                 JSON on stdout, for programs
       exit codes                             0 done, 1 failed, 2 wrong usage, 130 interrupted
     """
 

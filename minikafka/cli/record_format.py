@@ -1,4 +1,4 @@
-"""How a consumed record looks on stdout: a template with placeholders, or a line of JSON."""
+"""A consumed record as text: by a template with placeholders, or as a line of JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PLACEHOLDER_NAMES: Final = tuple(_PLACEHOLDERS)
 
 
 def unescape(text: str) -> str:
-    r"""Read ``\n``, ``\t``, ``\r``, ``\0``, ``\\`` and ``\x1f`` as what they stand for."""
+    r"""Replace the escapes ``\n``, ``\t``, ``\r``, ``\0``, ``\\`` and ``\x1f``."""
     return _ESCAPE.sub(
         lambda found: _ESCAPED.get(found[1]) or chr(int(found[1][1:], 16)),
         text,
@@ -50,21 +50,17 @@ def unescape(text: str) -> str:
 
 
 def compile_format(template: str, delimiter: str) -> RecordFormat:
-    """Make a function from records to bytes of a template like ``{key}={value}``.
-
-    Args:
-        template: text with placeholders; ``{{`` is a brace.
-        delimiter: what follows each record.
+    """Compile a template like ``{key}={value}``, in which ``{{`` is a brace.
 
     Raises:
-        click.UsageError: a placeholder is unknown, or a brace is alone.
+        click.UsageError: a placeholder is unknown, or a brace is unmatched.
     """
     pieces: list[bytes | RecordFormat] = []
     try:
         parsed = list(string.Formatter().parse(unescape(template)))
     except ValueError as error:
         raise click.UsageError(
-            f"--format {template!r}: {error}; write a brace itself as {{{{ or }}}}"
+            f"--format {template!r}: {error}; write a literal brace as {{{{ or }}}}"
         ) from None
     for literal, name, spec, conversion in parsed:
         if literal:
@@ -74,7 +70,7 @@ def compile_format(template: str, delimiter: str) -> RecordFormat:
         if name not in _PLACEHOLDERS or spec or conversion:
             raise click.UsageError(
                 f"--format {template!r}: there is no placeholder {{{name}}}; "
-                f"there are {', '.join(PLACEHOLDER_NAMES)}"
+                f"use {', '.join(PLACEHOLDER_NAMES)}"
             )
         pieces.append(_PLACEHOLDERS[name])
     pieces.append(unescape(delimiter).encode())

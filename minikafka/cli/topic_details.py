@@ -1,8 +1,8 @@
 """What `minikafka topic describe` shows beyond metadata: eligible leaders, and each replica's log.
 
-Each replica is asked itself, with Kafka's own requests: ListOffsets as the debugging consumer
-(replica id -2), which a follower answers, too, and with its log end offset instead of the high
-watermark; and DescribeLogDirs for the size. Who does not answer soon is left out.
+Every replica is queried with Kafka's own requests: DescribeLogDirs for the size, and ListOffsets as
+the debugging consumer (replica id -2), which followers answer as well, with the log end offset
+instead of the high watermark. Brokers that do not answer soon are left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from minikafka.protocol.schema import Request, Response
     from minikafka_client import TopicDescription
     from minikafka_client.core.cluster import Cluster
-    from minikafka_client.plans.ask import Plan
+    from minikafka_client.plans.plan import Plan
 
     _Response = TypeVar("_Response", bound=Response)
 
@@ -29,14 +29,14 @@ Place = tuple[str, int]
 
 
 class EligibleLeaders(NamedTuple):
-    """Replicas outside of the ISR that may lead and lose nothing (KIP-966), and the last such."""
+    """Replicas outside the ISR that can lead without losing records (KIP-966)."""
 
     eligible: tuple[int, ...]
     last_known: tuple[int, ...]
 
 
 class ReplicaLog(NamedTuple):
-    """One replica's log; None where its broker did not say."""
+    """One replica's log; None where its broker did not answer."""
 
     node_id: int
     log_start_offset: int | None
@@ -45,11 +45,9 @@ class ReplicaLog(NamedTuple):
 
 
 class Details(NamedTuple):
-    """Everything found.
+    """Eligible leaders, where brokers report them, and the logs of all replicas.
 
-    Attributes:
-        eligible: nothing for partitions of which nobody tells.
-        logs: for each partition a log of each of its replicas, the preferred leader's first.
+    Logs are in the order of the replicas: the preferred leader's comes first.
     """
 
     eligible: Mapping[Place, EligibleLeaders]
@@ -57,7 +55,7 @@ class Details(NamedTuple):
 
 
 def find_details(cluster: Cluster, topics: Collection[TopicDescription]) -> Plan[Details]:
-    """Ask a broker about eligible leaders, and every broker about the logs it has."""
+    """Ask one broker about eligible leaders, and every broker about its logs."""
     replicas = {
         (topic.name, partition.partition): partition.replicas
         for topic in topics
@@ -85,23 +83,19 @@ def find_details(cluster: Cluster, topics: Collection[TopicDescription]) -> Plan
 
 
 def _eligible(names: Sequence[str]) -> Plan[dict[Place, EligibleLeaders]]:
-    from minikafka.protocol.messages.describe_topic_partitions import (
-        CursorRequest,
-        DescribeTopicPartitionsRequest,
-        DescribeTopicPartitionsResponse,
-        TopicRequest,
-    )
+    from minikafka.protocol.messages import describe_topic_partitions
     from minikafka_client import KafkaError
-    from minikafka_client.plans.ask import ANY_BROKER, call
+    from minikafka_client.plans.plan import ANY_BROKER, call
 
     found: dict[Place, EligibleLeaders] = {}
-    cursor: CursorRequest | None = None
+    cursor: describe_topic_partitions.CursorRequest | None = None
     for _ in range(_PAGES_MAX if names else 0):
-        request = DescribeTopicPartitionsRequest(
-            topics=[TopicRequest(name=name) for name in names], cursor=cursor
+        request = describe_topic_partitions.Request(
+            topics=[describe_topic_partitions.TopicRequest(name=name) for name in names],
+            cursor=cursor,
         )
         try:
-            page = yield from call(ANY_BROKER, request, DescribeTopicPartitionsResponse)
+            page = yield from call(ANY_BROKER, request, describe_topic_partitions.Response)
         except KafkaError:  # an older broker
             return found
         for topic in page.topics:
@@ -112,7 +106,7 @@ def _eligible(names: Sequence[str]) -> Plan[dict[Place, EligibleLeaders]]:
                     )
         if page.next_cursor is None:
             break
-        cursor = CursorRequest(
+        cursor = describe_topic_partitions.CursorRequest(
             topic_name=page.next_cursor.topic_name,
             partition_index=page.next_cursor.partition_index,
         )
@@ -122,21 +116,16 @@ def _eligible(names: Sequence[str]) -> Plan[dict[Place, EligibleLeaders]]:
 def _offsets(
     held: Mapping[int, Sequence[Place]], timestamp: int
 ) -> Plan[dict[tuple[int, Place], int]]:
-    from minikafka.protocol.messages.list_offsets import (
-        ListOffsetsPartition,
-        ListOffsetsRequest,
-        ListOffsetsResponse,
-        ListOffsetsTopic,
-    )
+    from minikafka.protocol.messages import list_offsets
 
     requests = {
-        node: ListOffsetsRequest(
+        node: list_offsets.Request(
             replica_id=_DEBUGGING_CONSUMER,
             topics=[
-                ListOffsetsTopic(
+                list_offsets.Topic(
                     name=name,
                     partitions=[
-                        ListOffsetsPartition(partition_index=index, timestamp=timestamp)
+                        list_offsets.Partition(partition_index=index, timestamp=timestamp)
                         for index in indexes
                     ],
                 )
@@ -146,7 +135,7 @@ def _offsets(
         )
         for node, places in held.items()
     }
-    answers = yield from _ask_each(requests, ListOffsetsResponse)
+    answers = yield from _ask_each(requests, list_offsets.Response)
     return {
         (node, (topic.name, one.partition_index)): one.offset
         for node, answer in answers.items()
@@ -157,22 +146,18 @@ def _offsets(
 
 
 def _sizes(held: Mapping[int, Sequence[Place]]) -> Plan[dict[tuple[int, Place], int]]:
-    from minikafka.protocol.messages.describe_log_dirs import (
-        DescribableLogDirTopic,
-        DescribeLogDirsRequest,
-        DescribeLogDirsResponse,
-    )
+    from minikafka.protocol.messages import describe_log_dirs
 
     requests = {
-        node: DescribeLogDirsRequest(
+        node: describe_log_dirs.Request(
             topics=[
-                DescribableLogDirTopic(topic=name, partitions=indexes)
+                describe_log_dirs.DescribableLogDirTopic(topic=name, partitions=indexes)
                 for name, indexes in _by_topic(places).items()
             ]
         )
         for node, places in held.items()
     }
-    answers = yield from _ask_each(requests, DescribeLogDirsResponse)
+    answers = yield from _ask_each(requests, describe_log_dirs.Response)
     return {
         (node, (topic.name, one.partition_index)): one.partition_size
         for node, answer in answers.items()
@@ -185,7 +170,7 @@ def _sizes(held: Mapping[int, Sequence[Place]]) -> Plan[dict[tuple[int, Place], 
 
 def _ask_each(requests: Mapping[int, Request], kind: type[_Response]) -> Plan[dict[int, _Response]]:
     from minikafka_client import KafkaError
-    from minikafka_client.plans.ask import Call, call_all
+    from minikafka_client.plans.plan import Call, call_all
 
     calls = [Call(node, request, timeout_ms=PATIENCE_MS) for node, request in requests.items()]
     answers = yield from call_all(calls, kind)

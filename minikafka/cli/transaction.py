@@ -1,4 +1,4 @@
-"""``minikafka transaction``: what is open, what hangs, and how to end it."""
+"""``minikafka transaction``: look at transactions, and end those that are stuck."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from .cluster_command import Target, cluster_command, connected, require_topics
 from .failure import CommandFailed, unknown_name
 from .output import count_of, iso_time, note, print_json, print_table
+from .target import Target, client_command, connected, require_topics
 
 if TYPE_CHECKING:
     from minikafka_client import (
@@ -31,11 +31,11 @@ _STATES: Final = (
     "Dead",
 )
 _TRANSACTION_SECONDS_MAX: Final = 900
-"""Longer than a transaction may last, unless transaction.max.timeout.ms was raised."""
+"""The longest a transaction may take, unless transaction.max.timeout.ms was raised."""
 
 
 def _silent_for(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """``--silent-for``: what is done to transactions that were written to lately."""
+    """``--silent-for``; `what` is done to transactions with recent writes."""
     return click.option(
         "--silent-for",
         "silent_s",
@@ -43,14 +43,14 @@ def _silent_for(what: str) -> Callable[[Callable[..., None]], Callable[..., None
         default=_TRANSACTION_SECONDS_MAX,
         show_default=True,
         metavar="SECONDS",
-        help=f"{what} what was written to within this time; no less than "
+        help=f"{what} transactions with a write within this time; should be at least "
         "transaction.max.timeout.ms.",
     )
 
 
 @click.group("transaction")
 def command() -> None:
-    """Look at transactions, and end those that nobody ends."""
+    """Look at transactions, and end those that are stuck."""
 
 
 @command.command("list")
@@ -60,23 +60,28 @@ def command() -> None:
     multiple=True,
     type=click.Choice(_STATES, case_sensitive=False),
     metavar="STATE",
-    help="Only in this state, e.g. Ongoing; may be repeated.",
+    help="Only transactions in this state, e.g. Ongoing; may be repeated.",
 )
 @click.option(
-    "--producer-id", "producer_ids", multiple=True, type=int, metavar="ID", help="Only of these."
+    "--producer-id",
+    "producer_ids",
+    multiple=True,
+    type=int,
+    metavar="ID",
+    help="Only of this producer; may be repeated.",
 )
 @click.option(
     "--longer-than",
     "open_s",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Only transactions that are open for longer.",
+    help="Only transactions that have been open for longer than this.",
 )
-@cluster_command
+@client_command
 async def list_(
     target: Target, states: tuple[str, ...], producer_ids: tuple[int, ...], open_s: float | None
 ) -> None:
-    r"""List the transactional ids: producer and state.
+    r"""List transactional ids with their producer id and state.
 
     \b
     Examples:
@@ -97,11 +102,11 @@ async def list_(
 
 @command.command("describe")
 @click.argument("transactional_ids", metavar="ID...", nargs=-1, required=True)
-@cluster_command
+@client_command
 async def describe(target: Target, transactional_ids: tuple[str, ...]) -> None:
     r"""Describe transactions: state, producer, partitions.
 
-    A transactional id has one at most; if none is open, the last one is shown.
+    A transactional id has at most one open transaction; if none is open, the last one is shown.
 
     \b
     Examples:
@@ -146,17 +151,15 @@ async def _described(admin: AdminClient, name: str) -> TransactionDescription:
 
 
 @command.command("find-hanging")
-@click.option(
-    "--topic", "topics", multiple=True, help="Look here only; may be repeated. Else in all topics."
-)
+@click.option("--topic", "topics", multiple=True, help="Search only this topic; may be repeated.")
 @_silent_for("Leave out")
-@cluster_command
+@client_command
 async def find_hanging(target: Target, topics: tuple[str, ...], silent_s: float) -> None:
-    r"""Find transactions that nobody will end.
+    r"""Find hanging transactions.
 
-    They are open in a partition, and their coordinator knows nothing of it. Readers of committed
-    records wait in front of them for ever. Brokers that verify transactions (KIP-890) let none come
-    into being.
+    They are open in a partition, but unknown to their coordinator, so that nothing will end them,
+    and consumers with isolation level read_committed never get past them. Brokers that verify
+    transactions (KIP-890) do not let them arise.
 
     \b
     Examples:
@@ -170,7 +173,7 @@ async def find_hanging(target: Target, topics: tuple[str, ...], silent_s: float)
         print_json({"hanging": [_hanging_document(one) for one in found]})
         return
     if not found:
-        click.echo("no transaction hangs")
+        click.echo("no hanging transactions")
         return
     print_table(
         ["topic", "partition", "from offset", "producer", "epoch", "last written", "id"],
@@ -209,15 +212,15 @@ async def _hanging(
 @click.argument("partition", type=click.IntRange(min=0))
 @click.argument("offset", type=click.IntRange(min=0))
 @_silent_for("Refuse")
-@cluster_command
+@client_command
 async def abort_hanging(
     target: Target, topic: str, partition: int, offset: int, silent_s: float
 ) -> None:
-    r"""Abort a hanging transaction in its partition.
+    r"""Abort the hanging transaction that starts at an offset.
 
-    It is the one that begins at the offset. What `find-hanging` does not show is refused: its
-    coordinator would write it to other partitions as committed. `minikafka transaction terminate`
-    ends such a one as a whole.
+    Only transactions that `find-hanging` shows can be aborted like this: the coordinator of another
+    one might commit it in its other partitions. To end that one as a whole, use `minikafka
+    transaction terminate`.
 
     \b
     Examples:
@@ -232,24 +235,25 @@ async def abort_hanging(
                 break
         else:
             raise CommandFailed(
-                f"no transaction hangs at offset {offset} of {where}; see `minikafka transaction "
-                f"find-hanging --topic {topic}`, and `minikafka transaction list` for the others"
+                f"no hanging transaction starts at offset {offset} of {where}; see `minikafka "
+                f"transaction find-hanging --topic {topic}`, and `minikafka transaction list` for "
+                f"the others"
             )
         await admin.abort_hanging_transaction(one.partition, one.producer)
     if target.as_json:
         print_json({"aborted": _hanging_document(one)})
         return
-    click.echo(f"aborted what producer {one.producer.producer_id} left open in {where}")
+    click.echo(f"aborted the transaction of producer {one.producer.producer_id} in {where}")
 
 
 @command.command("terminate")
 @click.argument("transactional_ids", metavar="ID...", nargs=-1, required=True)
-@cluster_command
+@client_command
 async def terminate(target: Target, transactional_ids: tuple[str, ...]) -> None:
-    r"""Abort what is open, and fence its producers.
+    r"""Abort open transactions, and fence their producers.
 
-    A transaction that is prepared (two-phase commit) is aborted, too: whoever coordinates it must
-    not commit its own part any more. What is decided already is carried out.
+    This includes prepared transactions (two-phase commit): the external coordinator must no longer
+    commit its own part. A transaction that is already being committed or aborted is completed.
 
     \b
     Examples:
@@ -262,8 +266,8 @@ async def terminate(target: Target, transactional_ids: tuple[str, ...]) -> None:
         print_json({"terminated": [_document(one) for one in before]})
         return
     for one in before:
-        was = f"it was {one.state}, in {count_of(len(one.partitions), 'partition')}"
-        click.echo(f"terminated {one.transactional_id}: {was}")
+        where = count_of(len(one.partitions), "partition")
+        click.echo(f"terminated {one.transactional_id}: it was {one.state}, in {where}")
 
 
 @command.command("complete")
@@ -272,14 +276,14 @@ async def terminate(target: Target, transactional_ids: tuple[str, ...]) -> None:
     "--stored",
     required=True,
     metavar="PRODUCER_ID:EPOCH",
-    help="The prepared transaction that the external coordinator has stored; '' for none.",
+    help="The prepared transaction that the external coordinator has on record; '' for none.",
 )
-@cluster_command
+@client_command
 async def complete(target: Target, transactional_id: str, stored: str) -> None:
-    r"""Decide about a prepared transaction (two-phase commit).
+    r"""Commit or abort a prepared transaction (two-phase commit).
 
-    It is committed if it is the one that is stored, and aborted otherwise, as its producer would do
-    at its next start. The transactional id is taken over.
+    It is committed if it is the stored one, and aborted otherwise, as its producer would do when it
+    next starts. This takes over the transactional id, so a producer still using it is fenced.
 
     \b
     Examples:

@@ -1,4 +1,15 @@
-"""The metadata quorum: Raft as a pure state machine (`RaftNode`) and its files (`DurableLog`)."""
+"""The metadata quorum: Raft as a pure state machine (`RaftNode`), and its files (`DurableLog`).
+
+This floor elects a leader, replicates a log of opaque payloads and says what is committed. It opens
+no socket and reads no clock: events and the time go in, effects come out, and the broker's quorum
+room carries them out; only `DurableLog` uses a disk, through `storage`. It does not know what the
+payloads mean (that is `metadata`), nor anything of partitions, and may import `storage` and
+`protocol` only.
+
+What nodes send each other is declared in ``messages``, what a node stores in ``durable`` and
+``snapshot``; ``tests/golden/consensus`` holds later versions to both. A new message is a class in
+``messages`` and a row in the table of ``raft``.
+"""
 
 from .config import QuorumConfig
 from .durable import DurableLog, LostEntries

@@ -1,4 +1,4 @@
-"""Who takes part in a quorum, its timing and its limits."""
+"""The members of a quorum, its timing and its limits."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ class QuorumConfig:
     """Settings of one node.
 
     Attributes:
-        node_id: this node.
         voters: those whose majority elects and commits, the same on every node. A node that is
             not among them is an observer.
-        election_timeout_s: a follower that has not heard its leader for one to two of these asks
-            for an election; a leader that has not heard a majority for one steps down.
-        heartbeat_s: how often a leader makes itself heard when it has nothing to say.
-        lost_peer_jitter_s: a follower whose leader's process is gone waits at most so long.
+        election_timeout_s: a follower that has not heard from its leader for one to two of these
+            starts an election; a leader that has not heard from a majority for one steps down.
+        heartbeat_s: how often an idle leader sends a message.
+        lost_peer_jitter_s: the longest that a follower waits when its leader's process has died.
         append_size_bytes_max: entries in one message, unless one alone is larger.
         appends_in_flight_max: messages to one follower that it has not answered.
         snapshot_piece_size_bytes: bytes of a snapshot in one message.
-        snapshot_size_bytes_max: the largest snapshot that is taken from a leader.
+        snapshot_size_bytes_max: the largest snapshot that is accepted from a leader.
         observers_max: observers that a leader sends to; more are ignored until one leaves.
-        observer_silence_s: an observer that says nothing for so long is forgotten.
+        observer_silence_s: an observer that is silent for this long is removed.
         log_memory_size_bytes_max: entries kept in memory for followers; older ones are read from
             the disk.
     """
@@ -47,13 +46,12 @@ class QuorumConfig:
             raise ValueError("a quorum has at least one voter; name them in --quorum")
         if not 0 < self.heartbeat_s < self.election_timeout_s:
             raise ValueError(
-                f"heartbeat_s={self.heartbeat_s} has to be above 0 and below "
+                f"heartbeat_s={self.heartbeat_s} must be above 0 and below "
                 f"election_timeout_s={self.election_timeout_s}"
             )
 
     @property
     def is_voter(self) -> bool:
-        """Whether this node votes."""
         return self.node_id in self.voters
 
     @property
@@ -63,5 +61,5 @@ class QuorumConfig:
 
     @property
     def majority(self) -> int:
-        """How many voters decide."""
+        """How many votes decide."""
         return len(self.voters) // 2 + 1

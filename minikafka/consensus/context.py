@@ -1,4 +1,4 @@
-"""What the parts of a `RaftNode` share: the stored and the volatile state, and the effects."""
+"""What the parts of a `RaftNode` share: stored and volatile state, and the effects so far."""
 
 from __future__ import annotations
 
@@ -17,18 +17,15 @@ class RaftContext:
     """State of one node.
 
     Attributes:
-        config: Who takes part, timing, limits.
-        log: The entries.
         dice: (low, high) -> a random number between them.
-        epoch: The highest that was seen.
-        vote: For whom this node voted in `epoch`.
-        role: What it is.
-        leader_id: Who leads in `epoch`, None when that is not known or the leader is gone.
-        commit_index: Everything up to here is decided.
-        leader_heard_at: When the leader was last heard, seconds.
-        wake_at: When a node that does not lead has to do something, seconds.
-        lost_peers: Nodes whose process is gone, as far as is known, and until when what comes
-            from them was still on its way when they died.
+        epoch: The highest seen.
+        vote: The node voted for in `epoch`.
+        leader_id: The leader of `epoch`; None when it is unknown or has died.
+        commit_index: Everything up to here is committed.
+        leader_heard_at: When the last message came from the leader, seconds.
+        wake_at: When a node that does not lead has to act, seconds.
+        lost_peers: Nodes whose process seems to have died, and until when messages from them may
+            still have been in flight at that time.
         now: The time of the event being handled, seconds.
     """
 
@@ -72,20 +69,19 @@ class RaftContext:
         self._effects: list[Effect] = []
 
     def emit(self, effect: Effect) -> None:
-        """Something has to be done, after everything that was emitted before."""
+        """Add an effect, to be carried out after all earlier ones."""
         self._effects.append(effect)
 
     def take_effects(self) -> list[Effect]:
-        """What has to be done, in order."""
+        """The effects to carry out, in order."""
         effects, self._effects = self._effects, []
         return effects
 
     def send(self, node_id: int, message: Message) -> None:
-        """Emit a `Send`."""
         self._effects.append(Send(node_id, message))
 
     def wake_within(self, low: float, high: float) -> None:
-        """Wake after a random part of the election timeout between `low` and `high` of it."""
+        """Wake after `low` to `high` election timeouts, at random."""
         timeout_s = self.config.election_timeout_s
         self.wake_at = self.now + self.dice(low * timeout_s, high * timeout_s)
 
@@ -97,10 +93,10 @@ class RaftContext:
         vote: int | None = None,
         leader_id: int | None = None,
     ) -> None:
-        """Take a role; a higher `epoch` is stored together with the `vote` in it.
+        """Change the role; a higher `epoch` is stored together with the `vote` in it.
 
         Raises:
-            RuntimeError: that role cannot follow this one; a bug.
+            RuntimeError: the transition is not in the table; a bug.
         """
         before = (self.role, self.epoch, self.leader_id)
         if role is not self.role and role not in TRANSITIONS[self.role]:
@@ -115,20 +111,20 @@ class RaftContext:
             self.emit(RoleChanged(role, self.epoch, leader_id))
 
     def follow(self, epoch: int, leader_id: int | None) -> None:
-        """Listen to a leader, or wait for one, in the current or a higher epoch."""
+        """Follow a leader, or wait for one, in the current or a higher epoch."""
         role = Role.FOLLOWER if self.config.is_voter else Role.OBSERVER
         self.change(role, epoch=epoch, leader_id=leader_id)
         self.wake_within(1.0, 2.0)
 
     def commit(self, index: int) -> None:
-        """Everything up to `index` is decided; less than before changes nothing."""
+        """Raise the commit index; a lower one changes nothing."""
         if index > self.commit_index:
             self.commit_index = index
             self.emit(Committed(index))
 
     @property
     def has_live_leader(self) -> bool:
-        """Whether there is no reason for an election."""
+        """Whether an election is unnecessary."""
         return self.role is Role.LEADER or (
             self.leader_id is not None
             and self.now < self.leader_heard_at + self.config.election_timeout_s

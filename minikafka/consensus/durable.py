@@ -1,4 +1,4 @@
-"""What a node of the quorum has on disk: its log, and its epoch and vote.
+"""What a node of the quorum stores on disk: its log, and its epoch and vote.
 
 ``quorum.log``
     A `RecordLog`. Its first record is the base: the snapshot of everything up to the record's
@@ -6,27 +6,32 @@
     the entry's epoch (8 bytes) and its payload. So snapshot and entries are replaced together
     and atomically, and nothing has to be matched after a crash.
 ``quorum-state``
-    Epoch, vote and the voters: a checked file, replaced and synced before anything is said that
-    depends on it.
+    Epoch, vote and the voters (`StoredState`): a checked file, replaced and synced before any
+    message that depends on it is sent.
 ``quorum-synced``
-    How long the log was when it was last synced, and how far it was committed. It is written after
-    each sync and not synced itself, so it may lag behind, never run ahead; before the log gets
-    shorter on purpose it is lowered and synced.
+    The CRC-32C of what follows; the end of the log when it was last synced, and its commit index (8
+    bytes each). It is written after each sync and not synced itself, so it may lag behind, but
+    never runs ahead; before the log is shortened on purpose it is lowered and synced.
+
+How these files evolve: `StoredState` gets new fields at its end, with defaults, and a reader
+ignores those that it does not know. A record of the log has none: what a later version has to say
+about an entry goes into its payload. ``quorum-synced`` may get longer, with a CRC of its own behind
+what this version reads. ``tests/golden/consensus`` keeps the files of every version.
 
 What damage means:
 
-- A damaged state file: the node does not start. It would not know for whom it voted.
-- A damaged frame in the log is cut off if it may have been a torn write (`RecordLog`): nothing
-  had been said about it. If it had been synced, as an intact frame behind it or ``quorum-synced``
-  proves, a voter does not start: what it acknowledged may be committed by its word, and electing
-  a leader without that would undo a decision. An observer counts for nothing and gets again from
-  the leader what it lacks.
-- In a quorum of one nobody else remembers, and there is no one to contradict: the node goes on
-  with what is left, `may_have_lost` is set, and the broker looks what its directories tell.
-- A voter whose directory is empty cannot be told from a new one. Whoever replaces the disk of a
-  voter while another one is down may undo decisions (as with Kafka's static quorums).
-- Other voters than those in the state file are refused: two majorities that do not share a voter
-  would decide differently.
+- A damaged state file: the node does not start, because it does not know how it voted.
+- A damaged frame in the log is cut off if it may be a torn write (`RecordLog`): it had not been
+  acknowledged. If it had been synced, as an intact frame behind it or ``quorum-synced`` proves, a
+  voter does not start: entries may be committed because of its acknowledgement, and electing a
+  leader without them would undo a decision. An observer is in no majority and fetches what it
+  lacks from the leader again.
+- A quorum of one has no other copy, and no node that could contradict it: the node goes on with
+  what is left, sets `may_have_lost`, and the broker compares that with its log directories.
+- A voter whose directory is empty looks like a new one. Replacing the disk of a voter while another
+  one is down may undo decisions (as with Kafka's static quorums).
+- Voters other than those in the state file are refused: two majorities that do not share a voter
+  could decide differently.
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from struct import Struct
-from typing import Final, assert_never, cast
+from typing import Any, Final, NamedTuple, assert_never, cast
 
 from minikafka.protocol.crc import crc32c
 from minikafka.storage.checked_file import decode_checked, encode_checked
@@ -65,18 +70,27 @@ _SYNCED_CRC: Final = Struct(">I")
 
 
 class LostEntries(StorageError):
-    """A voter's log lacks what it had acknowledged; it must not vote."""
+    """A voter's log lacks entries that it had acknowledged; it must not vote."""
+
+
+class StoredState(NamedTuple):
+    """The content of ``quorum-state``, as a list of its fields.
+
+    A later version adds fields at the end, with defaults.
+    """
+
+    epoch: int
+    vote: int | None
+    voters: list[int]
 
 
 class DurableLog:
     """The files of one node. One call at a time, from any thread.
 
     Attributes:
-        log: What the machine works on; what is in it is on disk once `write` has returned.
-        epoch: The stored epoch.
-        vote: The stored vote in it.
-        commit_index: Everything up to here was known to be committed when it was opened.
-        may_have_lost: The log was new, or its end was cut: it may have held more once.
+        log: The state machine's log; its content is on disk once `write` has returned.
+        commit_index: Everything up to here was known to be committed when the log was opened.
+        may_have_lost: The log was new, or its end was cut: it may have held more before.
         snapshot_size_bytes: Of the snapshot at the base.
     """
 
@@ -104,19 +118,19 @@ class DurableLog:
 
         Args:
             disk: The disk.
-            directory: Where they are; it exists.
-            config: Who the node is.
+            directory: Where the files are; it exists.
+            config: The node and its quorum.
             sync: False if nothing has to survive a power failure.
 
         Raises:
             DamagedFile, DamagedRecordLog: damage that is not a torn write.
-            LostEntries: the log lacks what had been synced.
+            LostEntries: the log lacks entries that had been synced.
             WrongDataDirectory: it belongs to a quorum of other voters.
             OSError: the disk failed.
         """
         durable = cls(disk, directory, config, sync=sync)
         if sync and disk.exists(durable._path(LOG_FILE)):
-            disk.sync_directory(directory)  # a name that was only in memory is acted upon now
+            disk.sync_directory(directory)  # the name may be in memory only, and is relied on now
         has_state = durable._read_state()
         durable._open_log(has_state=has_state)
         if not has_state:
@@ -140,19 +154,20 @@ class DurableLog:
                 f"{error}; it holds this node's vote, without which it could vote twice: restore "
                 "it from a copy (a node that is the only voter may start without the file)"
             ) from None
-        epoch, vote, voters = cast("tuple[int, int | None, list[int]]", state)[:3]
-        if frozenset(voters) != self._config.voters:
+        stored = StoredState(*cast("list[Any]", state)[: len(StoredState._fields)])
+        if frozenset(stored.voters) != self._config.voters:
             raise WrongDataDirectory(
-                f"{self._directory} belongs to a quorum of the voters {voters}, and this node was "
-                f"started with {sorted(self._config.voters)}; start it with the same --quorum as "
-                "before, or use another --data-dir"
+                f"{self._directory} belongs to a quorum of the voters {stored.voters}, and this "
+                f"node was started with {sorted(self._config.voters)}; start it with the same "
+                "--quorum as before, or use another --data-dir"
             )
-        self.epoch, self.vote = epoch, vote
+        self.epoch, self.vote = stored.epoch, stored.vote
         return True
 
     def _write_state(self) -> None:
-        state = encode_checked(_STATE_KIND, [self.epoch, self.vote, sorted(self._config.voters)])
-        self._disk.replace_file(self._path(STATE_FILE), state, sync=self._sync)
+        state = StoredState(self.epoch, self.vote, sorted(self._config.voters))
+        content = encode_checked(_STATE_KIND, [*state])
+        self._disk.replace_file(self._path(STATE_FILE), content, sync=self._sync)
 
     # --- opening the log ---------------------------------------------------------------------
 
@@ -202,7 +217,7 @@ class DurableLog:
         logger.error("%s", text)
 
     def _read_synced(self) -> tuple[int, int]:
-        """(end, commit index) of the log as they were known at some time, or (0, 0)."""
+        """(end, commit index) of the log as last written, or (0, 0)."""
         self._synced_file = self._disk.open(self._path(SYNCED_FILE), create=True)
         content = self._synced_file.pread(0, _SYNCED_CRC.size + _SYNCED.size)
         body = content[_SYNCED_CRC.size :]
@@ -236,11 +251,11 @@ class DurableLog:
         return _decode(next(self._records.records()))[1]
 
     def stored_snapshot(self) -> tuple[int, list[bytes]]:
-        """Up to which index it goes, and what is in it. Raises OSError, DamagedRecordLog."""
+        """The last index in the snapshot, and its payloads. Raises OSError, DamagedRecordLog."""
         return self._records.first_index, decode_snapshot(self.read_snapshot())
 
     def committed(self) -> Iterator[tuple[int, bytes]]:
-        """(index, payload) of each entry behind the snapshot up to `commit_index`.
+        """(index, payload) of each entry after the snapshot, up to `commit_index`.
 
         Raises:
             OSError, DamagedRecordLog: the disk failed.
@@ -254,22 +269,22 @@ class DurableLog:
 
     @property
     def is_usable(self) -> bool:
-        """False after a failure that leaves it unknown what is on the disk.
+        """False after a failure that leaves the content of the disk unknown.
 
-        Then only a new process may look again; after another failure the files may be opened anew.
+        Then only a new process may read it; after other failures the files may be opened again.
         """
         return self._is_certain and self._records.is_usable
 
     def write(self, effects: Sequence[Persist], commit_index: int) -> None:
-        """Make everything durable, in order; returns when it is.
+        """Make everything durable, in order, before returning.
 
         Args:
-            effects: What the machine wants to have stored.
-            commit_index: Of the machine, to be remembered.
+            effects: What the state machine wants to be stored.
+            commit_index: The state machine's, stored with it.
 
         Raises:
-            OSError: the disk failed; some of it may have been stored. The machine and this have
-                to be thrown away.
+            OSError: the disk failed; some of it may have been stored. Discard the state machine
+                and this object.
         """
         needs_sync = False
         for effect in effects:
@@ -291,7 +306,7 @@ class DurableLog:
         self.commit_index = max(self.commit_index, commit_index)
         if needs_sync:
             if self._sync:
-                self._is_certain = False  # after a failed fsync nobody knows what is on the disk
+                self._is_certain = False  # a failed fsync leaves the disk's content unknown
                 self._records.sync()
                 self._is_certain = True
             self._write_synced()
@@ -304,7 +319,7 @@ class DurableLog:
             self._is_certain = True
 
     def append_alone(self, payload: bytes) -> None:
-        """Append an entry in a quorum of one before its machine is made; durable on return.
+        """Append an entry in a quorum of one, before its state machine exists; durable on return.
 
         Raises:
             OSError: the disk failed.
@@ -315,11 +330,11 @@ class DurableLog:
         self.log.append((entry,))
 
     def compact(self, index: int, payloads: Sequence[bytes]) -> None:
-        """Let a snapshot stand for all entries up to an index; `log` is compacted too.
+        """Replace all entries up to an index by a snapshot; `log` is compacted too.
 
         Args:
             index: Committed and applied, above the base.
-            payloads: What, applied to nothing, gives what all entries up to there gave.
+            payloads: Rebuild, from nothing, the state that all entries up to there led to.
 
         Raises:
             ValueError: the snapshot and what follows it are too large; nothing changed.
@@ -331,7 +346,7 @@ class DurableLog:
         except OSError:
             if not self.is_usable or self._records.first_index != index:
                 raise
-            # It failed after the new file had got its name, which is durable by now.
+            # It failed after the new file got its name, which is durable by now.
         self.log.compact(index)
         self.snapshot_size_bytes = len(base)
 
@@ -341,7 +356,7 @@ class DurableLog:
         return self._records.size_bytes
 
     def close(self, commit_index: int = 0) -> None:
-        """Close the files, and remember how far the log is committed."""
+        """Store the commit index and close the files."""
         self.commit_index = max(self.commit_index, commit_index)
         try:
             self._write_synced(sync=True)

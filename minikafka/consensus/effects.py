@@ -1,4 +1,4 @@
-"""What goes into a `RaftNode` (events) and what comes out of it (effects)."""
+"""The events that go into a `RaftNode`, and the effects that come out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message came from another node."""
+    """A message arrived from another node."""
 
     sender: int
     message: Message
@@ -39,13 +39,13 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """Somebody decided something and wants it in the log.
+    """Append a decision to the log.
 
     Attributes:
-        payload: what was decided, not empty.
-        epoch: in which this node led when it was decided; in any other epoch it is refused,
-            because it was decided without knowing what another leader did in between.
-        token: anything; comes back in `Accepted` or `Refused`.
+        payload: the decision, not empty.
+        epoch: in which this node led when it decided; in any other epoch the proposal is refused,
+            because the decision does not know what another leader did in between.
+        token: anything; returned in `Accepted` or `Refused`.
     """
 
     payload: bytes
@@ -55,9 +55,9 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class PeerLost:
-    """The connection to a node ended, and it takes no new one: its process is gone.
+    """The connection to a node ended and it refuses another: its process has died.
 
-    It only makes elections quick; nothing breaks if it is wrong or never comes.
+    This only makes elections faster; nothing breaks if it is wrong or missing.
     """
 
     node_id: int
@@ -65,7 +65,7 @@ class PeerLost:
 
 @dataclass(frozen=True, slots=True)
 class TransferLeadership:
-    """A leader lets a voter take over: that one, or with None the one with the longest log."""
+    """Let a voter take over the lead: with None, the one with the longest log."""
 
     node_id: int | None = None
 
@@ -85,7 +85,7 @@ class PersistState:
 
 @dataclass(frozen=True, slots=True)
 class PersistEntries:
-    """Make entries durable in place of everything from ``first_index`` on."""
+    """Replace everything from ``first_index`` on by these entries, durably."""
 
     first_index: int
     entries: tuple[Entry, ...]
@@ -93,7 +93,7 @@ class PersistEntries:
 
 @dataclass(frozen=True, slots=True)
 class PersistSnapshot:
-    """Replace the whole log, durably, by a snapshot of everything up to ``index``."""
+    """Replace the whole log by a snapshot of everything up to ``index``, durably."""
 
     index: int
     epoch: int
@@ -102,7 +102,7 @@ class PersistSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a message; it may get lost."""
+    """Send a message, which may get lost."""
 
     node_id: int
     message: Message
@@ -110,14 +110,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Every entry up to ``index`` is decided for good; apply those that were not."""
+    """Every entry up to ``index`` is committed; apply those that are not applied yet."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInstalled:
-    """What is applied has to be replaced by the snapshot, which goes up to ``index``."""
+    """Replace the applied state by the snapshot, which goes up to ``index``."""
 
     index: int
 
@@ -133,14 +133,14 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The proposal is in no log, and never will be."""
+    """The proposal is in no log and never will be."""
 
     token: object
 
 
 @dataclass(frozen=True, slots=True)
 class RoleChanged:
-    """Role, epoch or leader are others now."""
+    """The role, the epoch or the leader changed."""
 
     role: Role
     epoch: int

@@ -1,4 +1,4 @@
-"""Elections: pre-votes, votes, and what is answered to those who ask for them."""
+"""Elections: pre-votes and votes, from the candidate's and from the voter's side."""
 
 from __future__ import annotations
 
@@ -11,20 +11,15 @@ from .roles import Role
 
 __all__ = ["Election"]
 
-# Parts of the election timeout. At a start nobody is likely to be heard soon; an election that
-# was lost is tried again sooner than one that nobody answers.
+# Parts of the election timeout. At a start there is probably no leader to hear from; an election
+# that was lost is repeated sooner than one without answers.
 _FIRST_WAIT = (0.125, 0.5)
 _ANSWERS_WAIT = (0.5, 1.0)
 _LOST_WAIT = (0.125, 0.25)
 
 
 class Election:
-    """The part of a node that elects.
-
-    Args:
-        context: what it shares with the others.
-        on_elected: called when this node has won.
-    """
+    """The part of a node that elects; calls ``on_elected`` when this node has won."""
 
     __slots__ = ("_context", "_denied", "_granted", "_has_stood_back", "_on_elected")
 
@@ -36,7 +31,7 @@ class Election:
         self._has_stood_back = False
 
     def start(self) -> None:
-        """The node begins to work."""
+        """Wait for a leader, or campaign as the only voter."""
         context = self._context
         if context.config.is_alone:
             self.campaign()
@@ -44,13 +39,13 @@ class Election:
             context.wake_within(*_FIRST_WAIT)
 
     def ask_for_pre_votes(self) -> None:
-        """No leader was heard for too long, or the last attempt failed."""
+        """Start an election: there is no leader, or the last attempt failed."""
         context = self._context
         context.change(Role.PROSPECTIVE)
         self._begin(is_pre_vote=True)
 
     def campaign(self) -> None:
-        """Go to the next epoch and ask for votes in it."""
+        """Move to the next epoch and ask for votes in it."""
         context = self._context
         node_id = context.config.node_id
         context.change(Role.CANDIDATE, epoch=context.epoch + 1, vote=node_id)
@@ -73,7 +68,7 @@ class Election:
             context.send(voter, request)
 
     def handle_response(self, sender: int, response: VoteResponse) -> None:
-        """A voter answered; its epoch is not higher than ours."""
+        """Count a vote; its epoch is not higher than ours."""
         context = self._context
         is_prospective = context.role is Role.PROSPECTIVE
         asked_epoch = context.epoch + is_prospective
@@ -92,7 +87,7 @@ class Election:
             self._on_elected()
 
     def give_up_if_lost(self) -> None:
-        """Try again soon if those who have not answered cannot make a majority any more."""
+        """Retry soon if the voters that have not answered cannot make a majority."""
         context = self._context
         against = (self._denied | context.lost_peers.keys()) - self._granted
         possible = len(context.config.voters - against)
@@ -101,7 +96,7 @@ class Election:
             context.wake_within(*_LOST_WAIT)
 
     def handle_request(self, sender: int, request: VoteRequest) -> None:
-        """Somebody asks for a vote; a real request's epoch is not higher than ours any more."""
+        """Answer a request for a vote; only a pre-vote may have a higher epoch than ours."""
         context = self._context
         if not context.config.is_voter or sender not in context.config.voters:
             return
@@ -123,8 +118,8 @@ class Election:
         ):
             return False
         if context.role is Role.FOLLOWER and not self._has_stood_back:
-            # Whoever asks first is likely to win; competing with it would split the votes. Once
-            # only: it may be a node that never hears the answers.
+            # The first candidate is likely to win; competing with it would split the votes. Once
+            # only: it may be a node that never receives the answers.
             self._has_stood_back = True
             context.change(Role.FOLLOWER)
             context.wake_within(*_ANSWERS_WAIT)
@@ -138,7 +133,7 @@ class Election:
             return False
         if context.vote is None:
             if context.leader_id is not None:
-                return False  # somebody has won in this epoch already
+                return False  # another node has won this epoch
             context.vote = sender
             context.emit(PersistState(context.epoch, sender))
             context.change(Role.FOLLOWER)
@@ -146,5 +141,5 @@ class Election:
         return True
 
     def leader_was_heard(self) -> None:
-        """There is a leader; the next election begins from the beginning."""
+        """There is a leader: forget the last election."""
         self._has_stood_back = False

@@ -1,9 +1,9 @@
-"""The quorum's log as the machine sees it: which epoch wrote what, and the last entries.
+"""The quorum's log as the state machine sees it: the epoch of each entry, and the last entries.
 
-It begins at its *base*: the index up to which a snapshot stands for the entries (0 when there was
-none yet; then the snapshot is empty). Entries follow from ``base_index + 1`` on. Epochs never go
-down along the log, so it is enough to remember where each begins. Payloads are kept up to a limit
-of bytes; older ones are read from the disk, where everything is once `forget_old` may be called.
+It begins at its *base*: the last index that a snapshot covers (0 before the first snapshot, which
+is empty). Entries follow from ``base_index + 1`` on. Epochs never decrease along the log, so it is
+enough to know where each begins. Payloads are kept in memory up to a limit; older ones are read
+from the disk, where all of them are by the time that `forget_old` may be called.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from .messages import Entry
 __all__ = ["RaftLog", "ReadEntries"]
 
 ReadEntries = Callable[[int, int, int], Sequence[Entry]]
-"""(first index, index behind the last, bytes) -> entries from the disk: at least one, and after
-that no more than the bytes allow."""
+"""(first index, end index, bytes) -> entries from the disk: at least one, and no more of them than
+the bytes allow."""
 
 ENTRY_OVERHEAD_BYTES: Final = 16
-"""What an entry counts beside its payload, in messages and in memory."""
+"""Counted for an entry besides its payload, in messages and in memory."""
 
 
 class RaftLog:
     """Entries by index.
 
     Attributes:
-        base_index: The snapshot stands for every entry up to here.
+        base_index: The snapshot covers every entry up to here.
         last_index: Index of the last entry, or the base.
     """
 
@@ -53,14 +53,14 @@ class RaftLog:
         read: ReadEntries,
         memory_size_bytes_max: int,
     ) -> None:
-        """Begin with what is on the disk.
+        """Start with what is on the disk.
 
         Args:
-            base_index: Where the snapshot ends.
-            base_epoch: Epoch of the last entry in the snapshot.
-            entries: What follows; too much to keep is forgotten on the way.
-            read: Reads entries that are not in memory any more.
-            memory_size_bytes_max: How much to keep.
+            base_index: Last index in the snapshot.
+            base_epoch: Epoch of that entry.
+            entries: What follows; all but the last ones are dropped from memory on the way.
+            read: Reads entries that are no longer in memory.
+            memory_size_bytes_max: How much to keep in memory.
         """
         self._read: Final = read
         self._memory_size_bytes_max: Final = memory_size_bytes_max
@@ -77,35 +77,32 @@ class RaftLog:
 
     @property
     def last_epoch(self) -> int:
-        """Epoch of the last entry."""
         return self._run_epochs[-1]
 
     @property
     def base_epoch(self) -> int:
-        """Epoch of the last entry in the snapshot."""
         return self._run_epochs[0]
 
     @property
     def _memory_start(self) -> int:
-        """Index of the first entry that is in memory."""
         return self.last_index - len(self._memory) + 1
 
     def epoch_at(self, index: int) -> int:
-        """Epoch of the entry at an index between the base and the end, both included."""
+        """Epoch of the entry at an index from the base to the end, both included."""
         return self._run_epochs[bisect_right(self._run_starts, index) - 1]
 
     def matches(self, index: int, epoch: int) -> bool:
-        """Whether there is an entry of that epoch at that index (then all before it agree too)."""
+        """Whether the entry at that index has that epoch (then all before it agree, too)."""
         return self.base_index <= index <= self.last_index and self.epoch_at(index) == epoch
 
     def is_behind(self, last_epoch: int, last_index: int) -> bool:
-        """Whether a log that ends so has everything that may be committed in this one."""
+        """Whether a log with that end has everything that may be committed in this one."""
         return (self.last_epoch, self.last_index) <= (last_epoch, last_index)
 
     def last_not_after(self, index: int, epoch: int) -> tuple[int, int]:
         """The last (index, epoch) at or below both: where two logs that differ may agree.
 
-        The base is the least that comes back: it is committed, so everybody agrees there.
+        At least the base: it is committed, so all nodes agree there.
         """
         index = max(min(index, self.last_index), self.base_index)
         run = bisect_right(self._run_starts, index) - 1
@@ -117,14 +114,14 @@ class RaftLog:
         return index, self._run_epochs[run]
 
     def is_in_memory(self, index: int) -> bool:
-        """Whether `entries` from there on need no disk."""
+        """Whether `entries` from that index on does not read the disk."""
         return index >= self._memory_start
 
     def entries(self, first: int, size_bytes_max: int) -> tuple[Entry, ...]:
-        """Entries from an index on: at least one, if there is one, and at most so many bytes.
+        """Entries from an index on: up to ``size_bytes_max``, but at least one if there is one.
 
         Raises:
-            OSError, StorageError: older ones could not be read.
+            OSError, StorageError: older entries could not be read.
         """
         skipped = first - self._memory_start
         if skipped < 0:
@@ -140,7 +137,6 @@ class RaftLog:
     # --- changes -----------------------------------------------------------------------------
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Add entries at the end."""
         for entry in entries:
             self.last_index += 1
             if entry.epoch != self._run_epochs[-1]:
@@ -150,7 +146,7 @@ class RaftLog:
             self._memory_size_bytes += len(entry.payload) + ENTRY_OVERHEAD_BYTES
 
     def truncate_to(self, index: int) -> None:
-        """Remove every entry from `index` on, which lies above the base."""
+        """Remove every entry from `index` on, which is above the base."""
         while self._memory and self.last_index >= index:
             self._memory_size_bytes -= len(self._memory.pop().payload) + ENTRY_OVERHEAD_BYTES
             self.last_index -= 1
@@ -160,7 +156,7 @@ class RaftLog:
             self._run_epochs.pop()
 
     def compact(self, index: int) -> None:
-        """A snapshot stands for everything up to `index`, which is in the log, from now on."""
+        """Move the base up to `index`, which is in the log: a snapshot covers the rest."""
         epoch = self.epoch_at(index)
         run = bisect_right(self._run_starts, index)
         self._run_starts[:run] = [index]
@@ -170,7 +166,7 @@ class RaftLog:
             self._forget_first()
 
     def replace_by_snapshot(self, index: int, epoch: int) -> None:
-        """Nothing is left but a snapshot of everything up to `index`."""
+        """Replace the whole log by a snapshot of everything up to `index`."""
         self._memory.clear()
         self._memory_size_bytes = 0
         self.base_index = self.last_index = index
@@ -178,7 +174,7 @@ class RaftLog:
         self._run_epochs = [epoch]
 
     def forget_old(self) -> None:
-        """Keep no more in memory than allowed. All entries have to be on the disk."""
+        """Drop the oldest entries from memory, above the limit. All entries must be on the disk."""
         while self._memory_size_bytes > self._memory_size_bytes_max:
             self._forget_first()
 

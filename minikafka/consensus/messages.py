@@ -1,16 +1,21 @@
-"""What the nodes of a quorum say to each other, and how it looks as plain lists.
+"""What the nodes of a quorum send each other, declared as it travels.
 
-Every message carries the sender's epoch; who sent it is known from the connection. A message may
-be lost, delayed, duplicated or overtaken by another: the machine relies on none of that not
-happening. On the wire a message is ``[kind, field, field, ...]`` of plain values (msgpack); fields
-are only ever added at the end, and those a node does not know are ignored. What may be large can
-travel beside it (`split_message`).
+Every message carries the sender's epoch; the connection identifies the sender. A message may be
+lost, delayed, duplicated or overtaken by another: the state machine copes with all of these.
+
+On the wire a message is ``[kind, field, field, ...]`` of plain values (msgpack). What may be large
+travels beside it (`split_message`). Nodes of different versions talk to each other during a rolling
+upgrade, so a message's version is the number of its fields: a new field goes to the end and has a
+default, a node ignores the fields that it does not know and uses the defaults of those that are
+missing. The same goes for `Entry`. A new kind goes to the end of `Message`; a node that does not
+know it drops it, like a message that was lost. ``tests/golden/consensus`` keeps the bytes of every
+version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, cast, get_args, get_type_hints
 
 from minikafka.storage.disk import Buffer
 
@@ -32,18 +37,18 @@ __all__ = [
     "split_message",
 ]
 
-INDEX_MAX: Final = 2**63 - 1
-"""Largest epoch, index or position that is believed."""
+NUMBER_MAX: Final = 2**63 - 1
+"""The largest epoch, index or position that is accepted."""
 
 
 class MalformedQuorumMessage(ValueError):
-    """A peer sent something that is no message of the quorum."""
+    """A peer sent something that is not a message of the quorum."""
 
 
 class Entry(NamedTuple):
-    """One entry of the log: the epoch of the leader that made it, and what was decided.
+    """One entry of the log: the epoch of the leader that appended it, and what was decided.
 
-    An empty payload is the entry with which a leader begins; it decides nothing.
+    A leader begins with an entry whose payload is empty; it decides nothing.
     """
 
     epoch: int
@@ -53,8 +58,8 @@ class Entry(NamedTuple):
 class VoteRequest(NamedTuple):
     """Asks for a vote.
 
-    With ``is_pre_vote`` nothing is promised by the answer: ``epoch`` is the one the sender would
-    go to if a majority answered that it would vote for it (KIP-996).
+    With ``is_pre_vote`` the answer promises nothing: ``epoch`` is the one that the sender would
+    move to if a majority would vote for it (KIP-996).
     """
 
     epoch: int
@@ -89,8 +94,8 @@ class AppendResponse(NamedTuple):
     """Answers `AppendRequest`, and `SnapshotRequest` when nothing more of it is needed.
 
     Accepted: the sender's log is on disk and equals the leader's up to ``last_index``. Otherwise
-    it does not have the entry at ``previous_index``; the logs may agree at ``last_index``, where
-    the sender has an entry of ``last_epoch``, and agree nowhere above.
+    it lacks the entry at ``previous_index``; the logs may agree at ``last_index``, where the sender
+    has an entry of ``last_epoch``, but nowhere above.
     """
 
     epoch: int
@@ -116,7 +121,7 @@ class SnapshotRequest(NamedTuple):
 
 
 class SnapshotResponse(NamedTuple):
-    """The sender has the first ``position`` bytes of that snapshot and wants what follows."""
+    """The sender has the first ``position`` bytes of that snapshot and wants the rest."""
 
     epoch: int
     last_index: int
@@ -124,13 +129,13 @@ class SnapshotResponse(NamedTuple):
 
 
 class JoinRequest(NamedTuple):
-    """An observer asks whoever leads for entries; sent to all voters while it hears no leader."""
+    """An observer asks for entries; sent to all voters while it does not hear from a leader."""
 
     epoch: int
 
 
 class CampaignRequest(NamedTuple):
-    """The leader of ``epoch`` asks a voter with a complete log to take over at once."""
+    """The leader of ``epoch`` asks a voter with a complete log to campaign immediately."""
 
     epoch: int
 
@@ -145,38 +150,25 @@ Message = (
     | JoinRequest
     | CampaignRequest
 )
-
-_KINDS: Final[tuple[type[Message], ...]] = (
-    VoteRequest,
-    VoteResponse,
-    AppendRequest,
-    AppendResponse,
-    SnapshotRequest,
-    SnapshotResponse,
-    JoinRequest,
-    CampaignRequest,
-)
-"""The number of a kind is its place here; a new one goes to the end."""
-
-_NUMBERS: Final = {kind: number for number, kind in enumerate(_KINDS)}
+"""A kind's number is its place here, from 0 on."""
 
 
 def encode_message(message: Message) -> list[object]:
-    """A message as a list of plain values, `decode_message` of which is the message again."""
+    """A message as a list of plain values, the inverse of `decode_message`."""
     return [_NUMBERS[type(message)], *message]
 
 
 def split_message(message: Message) -> tuple[list[object], bytes]:
     """A message as a small list, and the bytes of its entries or of its piece of a snapshot.
 
-    `join_message` makes a message of the two again.
+    The inverse of `join_message`.
     """
     fields = encode_message(message)
     if isinstance(message, AppendRequest):
-        fields[5] = [(entry.epoch, len(entry.payload)) for entry in message.entries]
+        fields[_ENTRIES_AT] = [(entry.epoch, len(entry.payload)) for entry in message.entries]
         return fields, b"".join([entry.payload for entry in message.entries])
     if isinstance(message, SnapshotRequest):
-        fields[6] = b""
+        fields[_PIECE_AT] = b""
         return fields, message.piece
     return fields, b""
 
@@ -185,7 +177,7 @@ def join_message(fields: object, attached: Buffer = b"") -> Message:
     """The message that a peer split.
 
     Args:
-        fields: What msgpack made of the list; lists may be tuples.
+        fields: The unpacked list; lists may be tuples.
         attached: The bytes beside it.
 
     Raises:
@@ -194,26 +186,26 @@ def join_message(fields: object, attached: Buffer = b"") -> Message:
     if not isinstance(fields, list | tuple):
         raise MalformedQuorumMessage("a quorum message is a list")
     joined = list(cast("Sequence[object]", fields))
-    if joined[:1] == [_NUMBERS[AppendRequest]] and len(joined) > 5:
-        joined[5] = _cut_entries(joined[5], memoryview(attached))
-    elif joined[:1] == [_NUMBERS[SnapshotRequest]] and len(joined) > 6:
-        joined[6] = bytes(attached)
+    if joined[:1] == [_NUMBERS[AppendRequest]] and len(joined) > _ENTRIES_AT:
+        joined[_ENTRIES_AT] = _cut_entries(joined[_ENTRIES_AT], memoryview(attached))
+    elif joined[:1] == [_NUMBERS[SnapshotRequest]] and len(joined) > _PIECE_AT:
+        joined[_PIECE_AT] = bytes(attached)
     return decode_message(joined)
 
 
 def _cut_entries(heads: object, payloads: memoryview) -> list[tuple[object, bytes]]:
-    """Entries from their (epoch, size) and the payloads one after the other."""
+    """Entries from their (epoch, size) and the concatenated payloads."""
     entries: list[tuple[object, bytes]] = []
     position = 0
     if not isinstance(heads, list | tuple):
-        raise MalformedQuorumMessage(f"{heads!r:.40} are no heads of entries")
+        raise MalformedQuorumMessage(f"{heads!r:.40} is not a list of entries")
     for head in cast("Sequence[object]", heads):
         if not isinstance(head, list | tuple) or len(cast("Sequence[object]", head)) < 2:
-            raise MalformedQuorumMessage(f"{head!r:.40} is no head of an entry")
+            raise MalformedQuorumMessage(f"{head!r:.40} is not the head of an entry")
         epoch, size_bytes = cast("Sequence[object]", head)[:2]
         if type(size_bytes) is not int or not 0 <= size_bytes <= len(payloads) - position:
             raise MalformedQuorumMessage(
-                f"an entry of {size_bytes!r:.40} bytes, and {len(payloads) - position} are there"
+                f"an entry of {size_bytes!r:.40} bytes, but only {len(payloads) - position} remain"
             )
         entries.append((epoch, bytes(payloads[position : position + size_bytes])))
         position += size_bytes
@@ -221,10 +213,10 @@ def _cut_entries(heads: object, payloads: memoryview) -> list[tuple[object, byte
 
 
 def decode_message(value: object) -> Message:
-    """The message that a peer encoded.
+    """The message that a peer encoded, in this version, an older or a newer one.
 
     Args:
-        value: What msgpack made of it; lists may be tuples.
+        value: The unpacked list; lists may be tuples.
 
     Raises:
         MalformedQuorumMessage: not a message; the text says what is wrong.
@@ -233,37 +225,67 @@ def decode_message(value: object) -> Message:
         raise MalformedQuorumMessage("a quorum message is a list that is not empty")
     number, *fields = cast("Sequence[object]", value)
     if type(number) is not int or not 0 <= number < len(_KINDS):
-        raise MalformedQuorumMessage(f"{number!r:.40} is no kind of quorum message")
+        raise MalformedQuorumMessage(f"{number!r:.40} is not a kind of quorum message")
     kind = _KINDS[number]
-    names = kind._fields
-    if len(fields) < len(names):
+    required = len(kind._fields) - len(kind._field_defaults)
+    if len(fields) < required:
         raise MalformedQuorumMessage(
-            f"a {kind.__name__} has {len(names)} fields, this one has {len(fields)}"
+            f"a {kind.__name__} has at least {required} fields, this one has {len(fields)}"
         )
-    decoded = [_decode_field(kind, name, field) for name, field in zip(names, fields, strict=False)]
-    return kind._make(decoded)
+    decoded: list[object] = []
+    for (name, read), field in zip(_READERS[kind], fields, strict=False):
+        try:
+            decoded.append(read(field))
+        except ValueError:
+            raise MalformedQuorumMessage(
+                f"{field!r:.40} is not a valid {name} of a {kind.__name__}"
+            ) from None
+    return cast("Callable[..., Message]", kind)(*decoded)
 
 
-def _decode_field(kind: type[Message], name: str, field: object) -> object:
-    if name == "entries":
-        if isinstance(field, list | tuple):
-            return tuple(map(_decode_entry, cast("Sequence[object]", field)))
-    elif name == "piece":
-        if isinstance(field, bytes):
-            return field
-    elif name.startswith("is_"):
-        if isinstance(field, bool):
-            return field
-    elif type(field) is int and 0 <= field <= INDEX_MAX:
-        return field
-    raise MalformedQuorumMessage(f"{field!r:.40} is no {name} of a {kind.__name__}")
+def _number(value: object) -> int:
+    if type(value) is int and 0 <= value <= NUMBER_MAX:
+        return value
+    raise ValueError
 
 
-def _decode_entry(value: object) -> Entry:
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError
+
+
+def _bytes(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    raise ValueError
+
+
+def _entries(value: object) -> tuple[Entry, ...]:
     if isinstance(value, list | tuple):
-        entry = cast("Sequence[object]", value)
-        if len(entry) >= 2:
-            epoch, payload = entry[:2]
-            if type(epoch) is int and 0 <= epoch <= INDEX_MAX and isinstance(payload, bytes):
-                return Entry(epoch, payload)
-    raise MalformedQuorumMessage(f"{value!r:.40} is no entry of the quorum's log")
+        return tuple(map(_entry, cast("Sequence[object]", value)))
+    raise ValueError
+
+
+def _entry(value: object) -> Entry:
+    if isinstance(value, list | tuple):
+        epoch, payload = cast("Sequence[object]", value)[:2]  # ValueError when there are fewer
+        return Entry(_number(epoch), _bytes(payload))
+    raise ValueError
+
+
+_KINDS: Final[tuple[type[Message], ...]] = get_args(Message)
+_NUMBERS: Final = {kind: number for number, kind in enumerate(_KINDS)}
+_READER_OF_TYPE: Final[dict[Any, Callable[[object], object]]] = {
+    int: _number,
+    bool: _flag,
+    bytes: _bytes,
+    tuple[Entry, ...]: _entries,
+}
+_READERS: Final = {
+    kind: [(name, _READER_OF_TYPE[hint]) for name, hint in get_type_hints(kind).items()]
+    for kind in _KINDS
+}
+# Where the lists hold what `split_message` takes out; the kind comes first.
+_ENTRIES_AT: Final = 1 + AppendRequest._fields.index("entries")
+_PIECE_AT: Final = 1 + SnapshotRequest._fields.index("piece")

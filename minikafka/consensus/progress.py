@@ -1,14 +1,14 @@
-"""What a leader knows about one other node, and what it may send to it.
+"""What a leader knows about another node, and what it may send to it.
 
 ``Probe``
-    Where the logs agree is not known. One message is under way at a time; it is repeated with the
+    It is unknown where the logs agree. One message is in flight at a time; it is repeated with the
     next heartbeat.
 ``Replicate``
-    They agree up to ``match_index``; entries are sent ahead of the answers, up to a limit of
-    messages, and ``next_index`` is behind what was sent.
+    They agree up to ``match_index``; entries are pipelined, up to a limit of messages in flight,
+    and ``next_index`` follows the last one sent.
 ``Snapshot``
-    The node needs entries that the leader's log no longer has, and gets the snapshot piece by
-    piece, each after the answer to the one before.
+    The node needs entries that the leader's log no longer has, and receives the snapshot piece by
+    piece, each after the answer to the previous one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ __all__ = ["Progress", "Stage"]
 
 
 class Stage(Enum):
-    """How a node is being sent to."""
-
     PROBE = "probe"
     REPLICATE = "replicate"
     SNAPSHOT = "snapshot"
@@ -32,15 +30,13 @@ class Progress:
     """One follower or observer.
 
     Attributes:
-        is_observer: It does not vote, and can be forgotten.
-        stage: How it is being sent to.
-        match_index: It has stored everything up to here as it is in the leader's log. Goes down
-            only if the node admits to have lost what it had.
-        next_index: What to send next; above `match_index` always.
-        is_waiting: In `PROBE` and `SNAPSHOT`: a message is under way, wait.
-        snapshot_index: In `SNAPSHOT`: which one is being sent.
-        snapshot_position: How much of it the node has.
-        heard_at: When it last said something, seconds; None before the first time.
+        match_index: The node has stored everything up to here as in the leader's log. Decreases
+            only if the node reports that it has lost entries.
+        next_index: What to send next; always above `match_index`.
+        is_waiting: In `PROBE` and `SNAPSHOT`: a message is in flight.
+        snapshot_index: In `SNAPSHOT`: the last index in the snapshot being sent.
+        snapshot_position: How many bytes of it the node has.
+        heard_at: When the last message came from it, seconds; None before the first.
         caught_up_at: When it last had everything, seconds; None before the first time.
     """
 
@@ -72,13 +68,13 @@ class Progress:
         self._in_flight: deque[int] = deque()  # the last index in each message not yet answered
 
     def may_send(self) -> bool:
-        """Whether another message with entries may go out now."""
+        """Whether another message with entries may be sent now."""
         if self.stage is Stage.REPLICATE:
             return len(self._in_flight) < self._in_flight_max
         return not self.is_waiting
 
     def sent(self, last_index: int) -> None:
-        """A message went out whose last entry, or if it had none the one before, is this."""
+        """A message was sent that ends with, or without entries follows, this entry."""
         if self.stage is Stage.REPLICATE:
             if last_index >= self.next_index:
                 self.next_index = last_index + 1
@@ -87,7 +83,7 @@ class Progress:
             self.is_waiting = True
 
     def accepted(self, index: int) -> None:
-        """It has everything up to `index`."""
+        """The node has everything up to `index`."""
         self.match_index = max(self.match_index, index)
         while self._in_flight and self._in_flight[0] <= index:
             self._in_flight.popleft()
@@ -101,14 +97,14 @@ class Progress:
             self.next_index = max(self.next_index, self.match_index + 1)
 
     def probe(self, next_index: int) -> None:
-        """Find out anew where the logs agree: perhaps right before `next_index`."""
+        """Find out where the logs agree, starting right before `next_index`."""
         self.stage = Stage.PROBE
         self.is_waiting = False
         self._in_flight.clear()
         self.next_index = next_index
 
     def send_snapshot(self, index: int) -> None:
-        """It gets the snapshot of everything up to `index`, from the beginning."""
+        """Start to send the snapshot of everything up to `index`."""
         self.stage = Stage.SNAPSHOT
         self.is_waiting = False
         self._in_flight.clear()

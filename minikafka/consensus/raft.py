@@ -4,17 +4,17 @@ What the quorum promises (D. Ongaro, "Consensus: Bridging Theory and Practice"; 
 `epoch` for its term and `observer` for its learner):
 
 - *Election safety*: an epoch has at most one leader, because a voter votes once in an epoch and
-  has its vote on disk before it says so.
+  stores its vote on disk before it answers.
 - *Log matching*: two logs that have an entry of the same epoch at the same index are equal up to
   there, because a follower appends only behind an entry that it shares with the leader.
-- *Leader completeness*: every later leader has what was committed, because that is stored by a
-  majority, and a majority votes only for a log that is not behind its own. Counting is for entries
-  of the leader's own epoch alone; older ones are committed with the first of those.
+- *Leader completeness*: every later leader has all committed entries, because a majority stores
+  them, and a majority votes only for a log that is not behind its own. Only entries of the leader's
+  own epoch are counted; older ones are committed with the first of those.
 - *State machine safety*: so all nodes apply the same entries in the same order.
 
-`minikafka.consensus.roles` says what each role means and which may follow which. What each event
-does, by role (``-`` is nothing; whatever carries a higher epoch first makes a follower of its
-receiver, and what carries a lower one is answered with the higher or ignored):
+`minikafka.consensus.roles` explains the roles and their transitions. What each event does, by role
+(``-`` is nothing; a message of a higher epoch first turns its receiver into a follower, and one of
+a lower epoch is answered with the higher one or ignored):
 
 ==================  ===========  ===========  ===========  ===========  ===========
 event               Follower     Prospective  Candidate    Leader       Observer
@@ -39,20 +39,19 @@ propose             refuse       refuse       refuse       append       refuse
 join request        -            -            -            send         -
 campaign request    Candidate    -            -            -            -
 transfer            -            -            -            hand over    -
-peer lost           Prospective  Follower if  Follower if  pause        join anew
+peer lost           Prospective  Follower if  Follower if  pause        join again
                     soon, if     no majority  no majority  sending
                     leaderless   is left      is left
 ==================  ===========  ===========  ===========  ===========  ===========
 
 How it is driven: `start` once, then `handle` for each event and `expire` when `deadline` has come.
-**The effects of a call are carried out completely and in their order before the next call**, or
-the node is thrown away and built anew from its disk, as after a crash. That is what lets the
-machine count its own entries as stored as soon as it has said `PersistEntries`, and what makes
-"persist before send" a matter of order alone. Several calls may be made at once if their effects
-are then carried out together in order; moving a `Persist` forward is always safe, so that one
-fsync can serve them all.
+**The effects of a call are carried out completely and in order before the next call**, or the node
+is discarded and rebuilt from its disk, as after a crash. That is why the state machine can count
+its own entries as stored once it has emitted `PersistEntries`, and why "persist before send" is a
+matter of order alone. Several calls may be made in a row if their effects are then carried out
+together in order; moving a `Persist` forward is always safe, so one fsync can serve them all.
 
-A quorum of one leads at once, commits what it has persisted, and has no deadline.
+A quorum of one leads immediately, commits what it has persisted, and has no deadline.
 """
 
 from __future__ import annotations
@@ -72,8 +71,8 @@ from .effects import (
     TransferLeadership,
 )
 from .election import Election
-from .following import Following
-from .leading import Leading
+from .follower import Follower
+from .leader import Leader
 from .log import RaftLog
 from .messages import (
     AppendRequest,
@@ -94,23 +93,23 @@ __all__ = ["RaftNode"]
 logger = logging.getLogger(__name__)
 
 _LAST_WORDS_WAIT = 0.25
-"""For this part of the election timeout a lost node's messages do not prove that it lives."""
+"""For this part of the election timeout messages of a lost node do not prove that it is alive."""
 
 
 class RaftNode:
     """One node.
 
     Args:
-        config: who takes part, timing, limits.
+        config: members, timing, limits.
         log: the entries that are on the disk; the node changes it.
         epoch: the stored epoch.
         vote: the stored vote in it.
-        commit_index: an index up to which the log is known to be committed.
-        read_snapshot: gives the bytes of the snapshot at the log's base.
+        commit_index: the log is known to be committed up to here.
+        read_snapshot: returns the bytes of the snapshot at the log's base.
         dice: (low, high) -> a random number between them.
     """
 
-    __slots__ = ("_context", "_election", "_following", "_leading")
+    __slots__ = ("_context", "_election", "_follower", "_leader")
 
     def __init__(
         self,
@@ -125,81 +124,78 @@ class RaftNode:
     ) -> None:
         context = RaftContext(config, log, epoch, vote, commit_index, dice)
         self._context = context
-        self._leading = Leading(context, read_snapshot)
-        self._following = Following(context)
-        self._election = Election(context, self._leading.begin)
+        self._leader = Leader(context, read_snapshot)
+        self._follower = Follower(context)
+        self._election = Election(context, self._leader.begin)
 
-    # --- questions ---------------------------------------------------------------------------
+    # --- queries -----------------------------------------------------------------------------
 
     @property
     def role(self) -> Role:
-        """What it is."""
         return self._context.role
 
     @property
     def epoch(self) -> int:
-        """The highest epoch that was seen."""
+        """The highest epoch seen."""
         return self._context.epoch
 
     @property
     def vote(self) -> int | None:
-        """For whom it voted in this epoch."""
+        """The node voted for in this epoch."""
         return self._context.vote
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads, as far as is known."""
+        """The leader, if it is known."""
         return self._context.leader_id
 
     @property
     def commit_index(self) -> int:
-        """Everything up to here is decided."""
+        """Everything up to here is committed."""
         return self._context.commit_index
 
     @property
     def log(self) -> RaftLog:
-        """The entries."""
         return self._context.log
 
     @property
     def is_ready(self) -> bool:
-        """Whether proposals are taken."""
-        return self._leading.is_ready
+        """Whether proposals are accepted."""
+        return self._leader.is_ready
 
     @property
     def first_index_of_epoch(self) -> int:
-        """Of a leader: where its epoch begins; it decides on what is applied from there on."""
-        return self._leading.first_index
+        """Of a leader: where its epoch begins; its decisions need that to be applied."""
+        return self._leader.first_index
 
     def progress(self) -> dict[int, Progress]:
-        """Of a leader: what it knows about the others."""
-        return self._leading.progress
+        """Of a leader: the progress of the other nodes."""
+        return self._leader.progress
 
-    # --- what happens ------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------
 
     def start(self, now: float) -> list[Effect]:
-        """Begin to take part."""
+        """Join the quorum."""
         context = self._context
         context.now = now
         if context.config.is_voter:
             self._election.start()
         else:
-            self._following.ask_to_join()
+            self._follower.ask_to_join()
         return context.take_effects()
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Something happened.
+        """Handle an event.
 
         Args:
-            event: What.
+            event: See `minikafka.consensus.effects`.
             now: The time, seconds; never goes back.
 
         Returns:
-            What to do about it, in order.
+            The effects to carry out, in order.
 
         Raises:
-            OSError, StorageError: the disk failed when older entries were read; throw this node
-                away.
+            OSError, StorageError: the disk failed when older entries were read; discard this node.
         """
         context = self._context
         context.now = now
@@ -210,12 +206,12 @@ class RaftNode:
                         context.lost_peers.pop(sender, None)
                     self._receive(sender, message)
             case Propose():
-                self._leading.propose(event)
+                self._leader.propose(event)
             case PeerLost(node_id=node_id):
                 self._lose(node_id)
             case TransferLeadership(node_id=node_id):
                 if context.role is Role.LEADER:
-                    self._leading.transfer(node_id)
+                    self._leader.transfer(node_id)
             case _:
                 assert_never(event)
         return context.take_effects()
@@ -238,12 +234,12 @@ class RaftNode:
                     and not self._see(message.epoch)
                     and message.epoch == context.epoch
                 ):
-                    self._leading.handle_append_response(sender, message)
+                    self._leader.handle_append_response(sender, message)
             case SnapshotResponse():
                 if self._is_known(sender) and message.epoch == context.epoch:
-                    self._leading.handle_snapshot_response(sender, message)
+                    self._leader.handle_snapshot_response(sender, message)
             case JoinRequest():
-                self._leading.handle_join(sender)
+                self._leader.handle_join(sender)
             case CampaignRequest():
                 if (
                     context.role is Role.FOLLOWER
@@ -255,15 +251,15 @@ class RaftNode:
                 assert_never(message)
 
     def _is_known(self, sender: int) -> bool:
-        return sender in self._context.config.voters or sender in self._leading.progress
+        return sender in self._context.config.voters or sender in self._leader.progress
 
     def _see(self, epoch: int) -> bool:
-        """Follow into a higher epoch; False if it is none."""
+        """Move to a higher epoch as a follower; False if it is not higher."""
         context = self._context
         if epoch <= context.epoch:
             return False
-        self._leading.forget()
-        self._following.forget()
+        self._leader.forget()
+        self._follower.forget()
         context.follow(epoch, None)
         return True
 
@@ -272,14 +268,14 @@ class RaftNode:
         if sender not in context.config.voters:
             return
         if message.epoch < context.epoch:
-            # It may be a leader that does not know yet that its time is over.
+            # It may be a deposed leader that does not know it yet.
             context.send(sender, AppendResponse(context.epoch, False, 0, 0, 0))
             return
         self._see(message.epoch)
         if context.role is Role.LEADER or context.leader_id not in {None, sender}:
             logger.error(
                 "nodes %s and %d both lead epoch %d of the quorum: two processes use one node id, "
-                "or a voter came back without what it had stored",
+                "or a voter came back without its data",
                 context.leader_id,
                 sender,
                 context.epoch,
@@ -290,9 +286,9 @@ class RaftNode:
             context.leader_heard_at = context.now
             self._election.leader_was_heard()
         if isinstance(message, AppendRequest):
-            self._following.handle_append(sender, message)
+            self._follower.handle_append(sender, message)
         else:
-            self._following.handle_snapshot(sender, message)
+            self._follower.handle_snapshot(sender, message)
 
     def _lose(self, node_id: int) -> None:
         context = self._context
@@ -300,7 +296,7 @@ class RaftNode:
             context.now + _LAST_WORDS_WAIT * context.config.election_timeout_s
         )
         if context.role is Role.LEADER:
-            self._leading.peer_lost(node_id)
+            self._leader.peer_lost(node_id)
         elif context.role in {Role.PROSPECTIVE, Role.CANDIDATE}:
             self._election.give_up_if_lost()
         elif context.leader_id in {None, node_id}:
@@ -309,11 +305,11 @@ class RaftNode:
             context.wake_at = min(wake_at, context.wake_at or wake_at)
 
     def resign(self, now: float) -> list[Effect]:
-        """Of a leader whose disk fails: ask the best voter to take over, nothing else."""
+        """Of a leader whose disk fails: ask the best voter to take over, and nothing else."""
         context = self._context
-        context.take_effects()  # what is left of the call that failed
+        context.take_effects()  # leftovers of the call that failed
         context.now = now
-        successor = self._leading.best_successor() if context.role is Role.LEADER else None
+        successor = self._leader.best_successor() if context.role is Role.LEADER else None
         if successor is not None:
             context.send(successor, CampaignRequest(context.epoch))
         return context.take_effects()
@@ -321,27 +317,27 @@ class RaftNode:
     # --- time --------------------------------------------------------------------------------
 
     def deadline(self) -> float | None:
-        """When to call `expire`, seconds; None while there is nothing to wait for."""
+        """When to call `expire`, seconds; None for never."""
         if self._context.role is Role.LEADER:
-            return self._leading.deadline()
+            return self._leader.deadline()
         return self._context.wake_at
 
     def expire(self, now: float) -> list[Effect]:
-        """Do what the time has come for; calling it early does nothing.
+        """Act on the deadline; calling it early does nothing.
 
         Raises:
-            OSError, StorageError: as `handle`.
+            OSError, StorageError: as in `handle`.
         """
         context = self._context
         context.now = now
         if context.role is Role.LEADER:
-            if not self._leading.expire():
-                self._leading.forget()
+            if not self._leader.expire():
+                self._leader.forget()
                 context.follow(context.epoch, None)
         elif context.wake_at is not None and now >= context.wake_at:
             if context.role is Role.OBSERVER:
                 context.change(Role.OBSERVER)
-                self._following.ask_to_join()
+                self._follower.ask_to_join()
             else:
                 self._election.ask_for_pre_votes()
         return context.take_effects()

@@ -1,27 +1,27 @@
 """The roles of a node in the quorum.
 
 ``Follower``
-    A voter that waits for a leader, or listens to one. It votes, at most once in an epoch, for a
-    candidate whose log is not behind its own. When it has not heard a leader for an election
-    timeout (one to two of them, so that not all wake at once) it becomes prospective.
+    A voter that waits for a leader, or follows one. It votes, at most once in an epoch, for a
+    candidate whose log is not behind its own. When it has not heard from a leader for one to two
+    election timeouts (at random, so that not all wake together) it becomes prospective.
 ``Prospective``
-    Asks the voters whether they *would* vote for it (pre-vote). They would not while they hear a
-    leader. So a node that was cut off, or whose messages get through in one direction only, does
-    not drive a working leader out of office by ever higher epochs. Nothing is stored or promised.
+    Asks the voters whether they *would* vote for it (pre-vote). They would not while they hear from
+    a leader. So a node that was partitioned, or whose messages get through in one direction only,
+    does not depose a working leader by ever higher epochs. Nothing is stored or promised.
 ``Candidate``
-    A majority would vote for it: it has gone to the next epoch, voted for itself, and asks for
-    votes. It also gets here straight away when the leader hands over to it.
+    A majority would vote for it: it has moved to the next epoch, voted for itself, and asks for
+    votes. A follower to which the leader hands over gets here directly.
 ``Leader``
-    A majority voted for it. It first appends an empty entry: what earlier leaders left is committed
-    together with that, and only then does it take proposals. It sends every other node the
-    entries that it lacks, and steps down when it has not heard a majority for an election timeout
-    (check quorum): then nobody who can reach it alone waits for it in vain.
+    A majority voted for it. It first appends an empty entry: entries of earlier leaders are
+    committed together with that one, and only then does it accept proposals. It sends every other
+    node the entries that it lacks, and steps down when it has not heard from a majority for an
+    election timeout (check quorum), so that clients that reach only this node do not wait in vain.
 ``Observer``
-    Not a voter. It asks the voters for entries until a leader sends them, acknowledges them, and
-    counts for nothing.
+    Not a voter. It asks the voters for entries until a leader sends them, and acknowledges them; it
+    is in no majority.
 
-Whoever sees a higher epoch becomes a follower in it (an observer stays one). Any pre-vote request
-is the exception: its epoch is a plan.
+A node that sees a higher epoch becomes a follower in it (an observer stays one), except for the
+epoch of a pre-vote request, which is only a plan.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["TRANSITIONS", "Role"]
 
 
 class Role(Enum):
-    """What DescribeQuorum and the logs call it."""
+    """By the name that DescribeQuorum and the log messages use."""
 
     FOLLOWER = "Follower"
     PROSPECTIVE = "Prospective"
@@ -48,4 +48,4 @@ TRANSITIONS: dict[Role, frozenset[Role]] = {
     Role.LEADER: frozenset({Role.FOLLOWER}),
     Role.OBSERVER: frozenset(),
 }
-"""Which role may follow which; staying is always possible."""
+"""The roles that may follow each role; staying is always possible."""

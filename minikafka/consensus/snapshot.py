@@ -1,4 +1,8 @@
-"""A snapshot as bytes: the payloads that, applied to nothing, give what was applied."""
+"""A snapshot as bytes: the payloads that rebuild the applied state from nothing.
+
+A snapshot is a msgpack list of payloads and nothing else. What a later version has to add goes into
+the payloads, which are declared where they are decided (`minikafka.metadata.records`).
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ __all__ = ["EMPTY_SNAPSHOT", "MalformedSnapshot", "decode_snapshot", "encode_sna
 
 
 class MalformedSnapshot(ValueError):
-    """The bytes are no snapshot."""
+    """The bytes are not a snapshot."""
 
 
 def encode_snapshot(payloads: Sequence[bytes]) -> bytes:
-    """Bytes that `decode_snapshot` makes payloads of again."""
+    """The inverse of `decode_snapshot`."""
     return pack(list(payloads))
 
 
@@ -23,7 +27,7 @@ def decode_snapshot(snapshot: bytes) -> list[bytes]:
     """The payloads in a snapshot.
 
     Raises:
-        MalformedSnapshot: the bytes are no snapshot.
+        MalformedSnapshot: not a snapshot.
     """
     try:
         payloads = unpack(snapshot)
@@ -35,4 +39,4 @@ def decode_snapshot(snapshot: bytes) -> list[bytes]:
 
 
 EMPTY_SNAPSHOT = encode_snapshot([])
-"""What stands for everything before the first entry."""
+"""Stands for everything before the first entry."""

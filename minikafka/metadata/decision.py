@@ -1,4 +1,4 @@
-"""What a controller decides: records for the metadata log, and what to answer afterwards."""
+"""A controller's decision: records for the metadata log, and the result to answer with."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _Result_co = TypeVar("_Result_co", covariant=True)
 
 
 class Refusal(NamedTuple):
-    """Why something was not done: a Kafka error and a sentence for people."""
+    """Why something was not done: Kafka's error code and a message."""
 
     error_code: ErrorCode
     message: str
 
 
 class Decision(NamedTuple, Generic[_Result_co]):
-    """Records to append, and what to answer once they are committed."""
+    """Records to append, and the result to answer with once they are committed."""
 
     records: list[MetadataRecord]
     result: _Result_co

@@ -1,17 +1,16 @@
-"""Decisions about who leads: ElectLeaders (KIP-183, KIP-460), balance, and planned moves.
+"""Elections of partition leaders: ElectLeaders (KIP-183, KIP-460), balance, and planned moves.
 
-**Planned moves lose nothing.** Kafka's controller just names the new leader, and the old one cuts
-off what the new one has not fetched yet: records that were acknowledged with acks=1 vanish in a
-rolling restart (KAFKA-20554). Here the controller never takes the lead from a leader that lives. It
-*asks* it to hand over, and the leader does so when the other has everything:
+**Planned moves lose nothing.** Kafka's controller just names the new leader, and the old one
+truncates what the new one has not fetched yet: records acknowledged with acks=1 vanish in a rolling
+restart (KAFKA-20554). Here the controller never deposes a live leader. It *asks* it to hand over,
+and the leader does so when the other replica has everything:
 
 1. The controller writes ``next_leader`` into the partition (preferred election, balance,
    reassignment), or the leader itself wants to stop (`brokers.controlled_shutdown`) and chooses an
-   active member of the ISR, best one that is caught up.
-2. The leader waits until that replica has fetched all but the newest of its log, as it may be
-   slow. Then it *freezes* the partition: what is being appended is finished, then nothing is
-   appended any more. New produce requests wait (bounded) or get NOT_LEADER_OR_FOLLOWER; fetching
-   goes on.
+   active member of the ISR, preferably one that is caught up.
+2. The leader waits until that replica has fetched all but the newest records, as it may be slow.
+   Then it *freezes* the partition: appends in progress finish, and nothing more is appended. New
+   produce requests wait (bounded) or get NOT_LEADER_OR_FOLLOWER; fetching continues.
 3. When the replica has fetched up to the frozen log end offset, the leader proposes the change
    itself: `isr_changes.alter_partitions` with ``leader`` set to the replica and with its leader
    epoch and partition epoch. The controller checks it like every ISR change and makes the replica
@@ -21,16 +20,16 @@ rolling restart (KAFKA-20554). Here the controller never takes the lead from a l
 
 A frozen leader *thaws* (appends again) only when the hand-over can no longer happen: it has not
 proposed it yet; or it sent the proposal once and got a refusal; or its image shows the partition
-with a larger partition epoch than the proposal had, and itself as the leader. A time-out is not
-enough: the proposal may still be on its way, and a record that is appended after the freeze would
-be lost with it. To get out of that, the leader proposes itself as ``leader``: this changes nothing
-but the partition epoch (and takes ``next_leader`` back), after which the old proposal is refused. A
-leader should freeze for a second at most, thaw, and try again later when the other keeps lagging.
+with a larger partition epoch than the proposal had, and itself as the leader. A timeout is not
+enough: the proposal may still be in flight, and a record that is appended after the freeze would
+be lost with it. Instead the leader proposes itself as ``leader``: this changes nothing but the
+partition epoch (and withdraws ``next_leader``), after which the old proposal is refused. A leader
+should freeze for a second at most, thaw, and retry later if the other replica keeps lagging.
 
 ``next_leader`` is in the image, so the request survives a change of the controller. It ends when
 the leader changes, or when the replica leaves the ISR or is fenced. An ElectLeaders handler that
-got `Election.is_pending` waits, within the request's time, until its image shows that the partition
-has the leader that was asked for, or no longer has that ``next_leader``.
+got `Election.is_pending` waits, within the request's timeout, until its image shows that the
+partition has that leader, or no longer has that ``next_leader``.
 """
 
 from __future__ import annotations
@@ -41,8 +40,9 @@ from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode
 from .decision import Decision, Refusal
-from .image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
-from .partition_change import BrokerStanding, PartitionChanges, Wish
+from .image import MetadataImage, TopicImage
+from .partition_change import BrokerAvailability, PartitionChanges, RequestedChange
+from .records import NO_LEADER, PartitionRecord
 from .replication_rules import ReplicationRules, rules_of_topic
 
 __all__ = [
@@ -55,25 +55,23 @@ __all__ = [
 ]
 
 MOVES_MAX = 1000
-"""Leaders that `balance_leaders` asks to move in one decision (as Kafka)."""
+"""The most leaders that `balance_leaders` asks to move in one decision (as in Kafka)."""
 
 
 class ElectionKind(IntEnum):
-    """What ElectLeaders may ask for, as on the wire."""
+    """The election type of ElectLeaders, as on the wire."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 class Election(NamedTuple):
-    """What became of one partition of an election.
+    """The result of an election for one partition.
 
     Attributes:
-        topic: its name.
-        partition: its number.
         refusal: why the leader does not change, or None.
-        is_pending: True when the present leader was asked to hand over; the election is done when
-            the image shows the preferred replica as the leader.
+        is_pending: the present leader was asked to hand over; the election is done when the image
+            shows the preferred replica as the leader.
     """
 
     topic: str
@@ -88,20 +86,20 @@ def elect_leaders(
     partitions: Iterable[tuple[str, int]] | None,
     defaults: ReplicationRules,
 ) -> Decision[list[Election]]:
-    """Elect preferred leaders, or leaders of partitions that have none from whoever is alive.
+    """Elect preferred leaders, or any live replica where there is no leader.
 
     Args:
-        image: as it is.
+        image: before the decision.
         kind: PREFERRED makes the first replica leader if it is in sync. UNCLEAN takes any active
             replica where there is no leader; records may be lost.
         partitions: (topic name, partition number); None for all that need it.
         defaults: see `rules_of_topic`.
 
     Returns:
-        For each different partition the outcome: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED
-        (not with None), PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE, or none.
+        The result for each different partition: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED
+        (not with None), PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE, or success.
     """
-    changes = PartitionChanges(image.settings, BrokerStanding.of(image), defaults)
+    changes = PartitionChanges(image.settings, BrokerAvailability.of(image), defaults)
     if partitions is None:
         return _elect_all(image, kind, changes)
     results: list[Election] = []
@@ -134,17 +132,17 @@ def _elect_all(
     return Decision([*changes.records], results)
 
 
-def _is_needed(kind: ElectionKind, partition: PartitionImage) -> bool:
+def _is_needed(kind: ElectionKind, partition: PartitionRecord) -> bool:
     if kind is ElectionKind.UNCLEAN:
         return partition.leader == NO_LEADER
     return partition.leader != partition.replicas[0]
 
 
 def _elect_one(
-    kind: ElectionKind, topic: TopicImage, partition: PartitionImage, changes: PartitionChanges
+    kind: ElectionKind, topic: TopicImage, partition: PartitionRecord, changes: PartitionChanges
 ) -> Election:
     if kind is ElectionKind.UNCLEAN:
-        after = changes.change(topic, partition, Wish(may_elect_uncleanly=True))
+        after = changes.change(topic, partition, RequestedChange(may_elect_uncleanly=True))
         refusal = None
         if after.leader == NO_LEADER:
             refusal = Refusal(
@@ -154,7 +152,7 @@ def _elect_one(
             )
         return Election(topic.name, partition.partition, refusal)
     preferred = partition.replicas[0]
-    after = changes.change(topic, partition, Wish(next_leader=preferred))
+    after = changes.change(topic, partition, RequestedChange(next_leader=preferred))
     if preferred not in (after.leader, after.next_leader):
         message = (
             f"The preferred leader of {topic.name}-{partition.partition}, broker {preferred}, is "
@@ -186,26 +184,26 @@ def balance_leaders(
         How many leaders were asked to move.
     """
     preferring: dict[int, int] = {}
-    elsewhere: dict[int, list[tuple[TopicImage, PartitionImage]]] = {}
+    elsewhere: dict[int, list[tuple[TopicImage, PartitionRecord]]] = {}
     for topic in image.topics.values():
         for partition in topic.partitions:
             preferred = partition.replicas[0]
             preferring[preferred] = preferring.get(preferred, 0) + 1
             if partition.leader not in (preferred, NO_LEADER):
                 elsewhere.setdefault(preferred, []).append((topic, partition))
-    changes = PartitionChanges(image.settings, BrokerStanding.of(image), defaults)
+    changes = PartitionChanges(image.settings, BrokerAvailability.of(image), defaults)
     for preferred, partitions in elsewhere.items():
         if len(partitions) * 100 <= preferring[preferred] * imbalance_percentage:
             continue
         for topic, partition in partitions:
             if len(changes.records) >= moves_max:
                 break
-            changes.change(topic, partition, Wish(next_leader=preferred))
+            changes.change(topic, partition, RequestedChange(next_leader=preferred))
     return Decision([*changes.records], len(changes.records))
 
 
 def elect_uncleanly(image: MetadataImage, defaults: ReplicationRules) -> Decision[int]:
-    """Elect leaders where there is none and unclean election is allowed by now.
+    """Elect leaders where there is none and unclean election is now allowed.
 
     For a controller that takes over, and after unclean.leader.election.enable was set on a node. (A
     change of the setting by `setting_changes.alter_settings` does this by itself.)
@@ -213,7 +211,7 @@ def elect_uncleanly(image: MetadataImage, defaults: ReplicationRules) -> Decisio
     Returns:
         How many partitions have a leader again.
     """
-    changes = PartitionChanges(image.settings, BrokerStanding.of(image), defaults)
+    changes = PartitionChanges(image.settings, BrokerAvailability.of(image), defaults)
     for topic in image.topics.values():
         if not rules_of_topic(image.settings, topic.name, defaults).is_unclean_election_enabled:
             continue

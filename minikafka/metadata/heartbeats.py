@@ -1,25 +1,25 @@
-"""Which brokers live, as far as the active controller can tell (soft state, KIP-631).
+"""Heartbeats: the brokers that the active controller believes alive (soft state, KIP-631).
 
 Nothing here is in the metadata log: a new controller starts with `begin`, which gives every broker
-that is in service a whole session to show itself. Whether a broker is fenced is in the image alone;
+in service a whole session to send a heartbeat. Whether a broker is fenced is in the image alone;
 this only says when that should change.
 
 ==========  ===================================  ==================================================
 state       meaning                              left by
 ==========  ===================================  ==================================================
-unknown     never heard of, or forgotten         `contact`, `begin`
+unknown     no contact yet, or removed           `contact`, `begin`
 catching    alive, but has not applied what was  `contact` with that index (to caught up);
 up          committed when it came               `lost`, `expire` (to overdue)
 caught up   alive and may be unfenced            `lost`, `expire` (to overdue)
-overdue     silent for a session, or lost        `contact` (to catching up: what it missed since is
-                                                 new); `forget`, when it is fenced
+overdue     silent for a session, or lost        `contact` (to catching up: it missed entries);
+                                                 `forget`, when it is fenced
 ==========  ===================================  ==================================================
 
-`expire` names a broker that stays overdue again and again, in case that fencing it failed.
+`expire` returns a broker that stays overdue repeatedly, in case fencing it failed.
 
-**A controller that slept.** When the whole process stood still (a pause, a swapped-out machine),
-all sessions seem to have ended although the heartbeats wait in the sockets. So when `expire` comes
-much later than it was due, nobody is named yet: there is some time to read them first.
+**A controller that slept.** When the whole process was suspended (a pause, a swapped-out machine),
+all sessions seem to have expired although the heartbeats wait in the sockets. So when `expire` is
+called much later than it was due, it returns no broker yet: there is time to read them first.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from collections.abc import Iterable
 __all__ = ["LATENESS_MAX_S", "RETRY_S", "BrokerHeartbeats"]
 
 RETRY_S = 1.0
-"""How long after a broker was named overdue it is named again."""
+"""How long after `expire` returned a broker it returns it again."""
 LATENESS_MAX_S = 1.0
-"""An `expire` that comes later than this is taken for that of a controller that stood still."""
+"""An `expire` that is later than this means that the controller was suspended."""
 
 
 class BrokerHeartbeats:
     """The sessions of brokers; at most one for each registered broker.
 
     Args:
-        session_timeout_s: broker.session.timeout.ms: silent for longer is dead.
+        session_timeout_s: broker.session.timeout.ms.
     """
 
     def __init__(self, session_timeout_s: float) -> None:
@@ -48,23 +48,23 @@ class BrokerHeartbeats:
         self._overdue: set[int] = set()
 
     def begin(self, unfenced: Iterable[int], now: float) -> None:
-        """Start as the active controller, with the brokers that the image has in service."""
+        """Start as the active controller, with the brokers in service according to the image."""
         self._overdue.clear()
         self._wanted_index.clear()
         self._due = dict.fromkeys(unfenced, now + self._session_timeout_s)
 
     def contact(self, broker_id: int, applied_index: int, committed_index: int, now: float) -> bool:
-        """Note that a broker showed itself; its broker epoch was checked before.
+        """Note a heartbeat or registration; the caller has checked the broker epoch.
 
         Args:
-            broker_id: who.
+            broker_id: the broker.
             applied_index: the last entry of the metadata log that it has applied.
-            committed_index: the last entry that is committed, as far as this controller knows.
+            committed_index: the last committed entry that this controller knows.
             now: monotonic, in seconds.
 
         Returns:
-            True when it has applied everything that was committed when it came, its own
-            registration included: a fenced broker can be unfenced.
+            Whether it has applied everything that was committed at its first contact, including
+            its own registration: a fenced broker can be unfenced.
         """
         self._due[broker_id] = now + self._session_timeout_s
         if broker_id in self._overdue:
@@ -79,13 +79,13 @@ class BrokerHeartbeats:
             self._due[broker_id] = now
 
     def forget(self, broker_id: int) -> None:
-        """Note that a broker is fenced, or not registered any more."""
+        """Note that a broker is fenced, or no longer registered."""
         self._due.pop(broker_id, None)
         self._wanted_index.pop(broker_id, None)
         self._overdue.discard(broker_id)
 
     def is_alive(self, broker_id: int, now: float) -> bool:
-        """True when a broker showed itself within its session and was not lost since."""
+        """Whether a broker had contact within its session and was not lost since."""
         return broker_id not in self._overdue and self._due.get(broker_id, now) > now
 
     def deadline(self) -> float | None:
@@ -93,7 +93,7 @@ class BrokerHeartbeats:
         return min(self._due.values(), default=None)
 
     def expire(self, now: float) -> list[int]:
-        """Name the brokers that should be fenced."""
+        """The brokers that should be fenced."""
         deadline = self.deadline()
         if deadline is None:
             return []

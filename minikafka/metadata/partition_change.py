@@ -1,34 +1,34 @@
-"""What becomes of one partition when brokers come and go, or when somebody asks for a change.
+"""The next state of a partition when brokers come and go, or when a change is requested.
 
 Every change of a partition after its creation goes through `change_partition`. It takes the
-partition as it is, who may do what in the cluster, and a wish; and it settles everything that
-follows, so that these always hold afterwards:
+partition, the availability of the brokers, and what is requested; and it works out all
+consequences, so that these invariants hold afterwards:
 
 - The ISR is never empty. With a leader, its members are unfenced and the leader is one of them.
-- Without a leader, the ISR are those of whom each may lead once it is back.
-- Eligible leader replicas (ELR, KIP-966) are not in the ISR, but have every committed record all
-  the same. There are some only while the ISR is smaller than min.insync.replicas, that is, while
-  nothing is committed: who has left the ISR meanwhile misses nothing.
+- Without a leader, each member of the ISR may lead once it is back.
+- Eligible leader replicas (ELR, KIP-966) are not in the ISR, but still have every committed record.
+  They exist only while the ISR is smaller than min.insync.replicas, that is, while nothing is
+  committed: a replica that left the ISR in that time misses nothing.
 - Without a leader, ``last_known_eligible_leaders`` is the last one; with a leader it is empty.
 
-**Who leads.** Nobody takes the lead from a leader that is unfenced and in the ISR: it can only hand
-over (see `minikafka.metadata.elections`). Otherwise, each in the order of the replicas: an active
-member of the ISR; an active ELR; and, where unclean election is allowed, any active replica.
-(Active: unfenced and not about to stop.) Where nobody can, the partition has no leader.
+**Who leads.** A leader that is unfenced and in the ISR is never deposed: it can only hand over (see
+`minikafka.metadata.elections`). Otherwise, each in the order of the replicas: an active member of
+the ISR; an active ELR; and, where unclean election is allowed, any active replica. (Active:
+unfenced and not about to stop.) If there is none, the partition has no leader.
 
 **An unclean shutdown** may have lost the end of a log, so the broker leaves the ISR and the ELR
 where others remain. Where it was the last, the last known leader is the ISR, which is often
 itself: a topic with one replica is served again after a ``kill -9`` (KIP-966's last known leader).
 
-**Epochs.** ``partition_epoch`` rises with every change; a proposal made on an older state is
-recognised by it. ``leader_epoch`` rises when the leader changes, also to none, and when replicas
-are removed, so that a replica that is gone cannot go on fetching as a follower. It does not rise
-when the ISR shrinks (Kafka stopped doing that with 3.6): followers and clients would start anew for
-nothing, since a leader that does not know yet still waits for the larger ISR, which is safe.
+**Epochs.** ``partition_epoch`` rises with every change; it exposes a proposal made on an older
+state. ``leader_epoch`` rises when the leader changes, also to none, and when replicas are removed,
+so that a removed replica cannot keep fetching as a follower. It does not rise when the ISR shrinks
+(Kafka stopped doing that with 3.6): followers and clients would restart for nothing, since a leader
+that does not know yet still waits for the larger ISR, which is safe.
 
-**A reassignment** (KIP-455) is over when all added replicas are in the ISR and the leader stays. A
-leader that shall be removed is asked to hand over first (``next_leader``); with its hand-over the
-reassignment is over too. Without a leader nothing is removed.
+**A reassignment** (KIP-455) is complete when all added replicas are in the ISR and the leader
+stays. A leader that is to be removed is asked to hand over first (``next_leader``); its hand-over
+completes the reassignment. Without a leader nothing is removed.
 """
 
 from __future__ import annotations
@@ -36,21 +36,27 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from .image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
-from .records import PartitionRecord
+from .image import MetadataImage, TopicImage
+from .records import NO_LEADER, PartitionRecord
 from .replication_rules import ReplicationRules, Settings, rules_of_topic
 
-__all__ = ["Assignment", "BrokerStanding", "PartitionChanges", "Wish", "change_partition"]
+__all__ = [
+    "Assignment",
+    "BrokerAvailability",
+    "PartitionChanges",
+    "RequestedChange",
+    "change_partition",
+]
 
 _NOBODY: frozenset[int] = frozenset()
 
 
-class BrokerStanding(NamedTuple):
-    """Who may do what, as it will be when the decision is replayed.
+class BrokerAvailability(NamedTuple):
+    """Which brokers may lead and be in sync, once the decision is replayed.
 
     Attributes:
         unfenced: brokers that may stay in an ISR.
-        active: those of them that may come into an ISR or become leaders.
+        active: those of them that may join an ISR or become leaders.
     """
 
     unfenced: frozenset[int]
@@ -59,8 +65,8 @@ class BrokerStanding(NamedTuple):
     @classmethod
     def of(
         cls, image: MetadataImage, *, joining: int | None = None, leaving: Collection[int] = ()
-    ) -> BrokerStanding:
-        """Take it from the image, with brokers that this decision unfences and fences."""
+    ) -> BrokerAvailability:
+        """From the image, and the brokers that this decision unfences (one) and fences."""
         come = frozenset(() if joining is None else (joining,))
         brokers = [one for one in image.brokers.values() if one.broker_id not in leaving]
         return cls(
@@ -70,27 +76,26 @@ class BrokerStanding(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """Replicas as a reassignment wants them; see `PartitionImage` for the fields."""
+    """The replicas during a reassignment; see `PartitionRecord` for the fields."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
 
 
-class Wish(NamedTuple):
-    """What shall change; by default nothing but what follows from the brokers' standing.
+class RequestedChange(NamedTuple):
+    """What is to change; by default only what follows from the brokers' availability.
 
     Attributes:
         in_sync_replicas: the ISR, checked by the caller. It holds the leader.
         leader: the leader hands over to this member of the ISR, which is active.
-        next_leader: the leader is asked to hand over to this replica, or (NO_LEADER) not any more.
-        assignment: replicas, and which of them come and go.
-        leaving: brokers that are not in sync any more where others are.
-        unclean: brokers that may have lost the end of their logs, as well.
-        may_elect_uncleanly: True when somebody asked for an unclean election.
-        has_new_leader_epoch: True when the leader is a new process and may not know what its
-            epoch wrote.
-        has_new_partition_epoch: True when proposals made on the present state shall be refused.
+        next_leader: the leader is asked to hand over to this replica, or (NO_LEADER) no longer is.
+        assignment: replicas, and which of them are added and removed.
+        leaving: brokers that leave the ISR where others remain.
+        unclean: like ``leaving``, brokers that may have lost the end of their logs.
+        may_elect_uncleanly: an unclean election was requested.
+        has_new_leader_epoch: the leader is a new process and may not know what its epoch wrote.
+        has_new_partition_epoch: proposals made on the present state are to be refused.
     """
 
     in_sync_replicas: tuple[int, ...] | None = None
@@ -104,64 +109,72 @@ class Wish(NamedTuple):
     has_new_partition_epoch: bool = False
 
 
-_NO_WISH = Wish()
+_NOTHING_REQUESTED = RequestedChange()
 
 
 class PartitionChanges:
     """The partition records of one decision.
 
-    At most one change for each partition: a second would not see the first.
+    At most one change for each partition: a second one would not see the first.
 
     Args:
         settings: `MetadataImage.settings`, or what they will be.
-        standing: of the brokers.
+        availability: of the brokers.
         defaults: see `rules_of_topic`.
     """
 
     def __init__(
-        self, settings: Settings, standing: BrokerStanding, defaults: ReplicationRules
+        self, settings: Settings, availability: BrokerAvailability, defaults: ReplicationRules
     ) -> None:
         self.records: list[PartitionRecord] = []
         self._settings = settings
-        self._standing = standing
+        self._availability = availability
         self._defaults = defaults
         self._rules: dict[str, ReplicationRules] = {}
 
     def change(
-        self, topic: TopicImage, partition: PartitionImage, wish: Wish = _NO_WISH
-    ) -> PartitionImage:
-        """Settle one partition; returns it as it will be, the same object when nothing changes."""
+        self,
+        topic: TopicImage,
+        partition: PartitionRecord,
+        requested: RequestedChange = _NOTHING_REQUESTED,
+    ) -> PartitionRecord:
+        """Change one partition; returns it as it will be, the same object if nothing changes."""
         rules = self._rules.get(topic.name)
         if rules is None:
             rules = rules_of_topic(self._settings, topic.name, self._defaults)
             self._rules[topic.name] = rules
-        after = change_partition(partition, wish, self._standing, rules)
+        after = change_partition(partition, requested, self._availability, rules)
         if after is not partition:
-            self.records.append(PartitionRecord(topic.topic_id, *after))
+            self.records.append(after)
         return after
 
 
 def change_partition(
-    before: PartitionImage, wish: Wish, standing: BrokerStanding, rules: ReplicationRules
-) -> PartitionImage:
-    """Settle a partition; returns ``before`` itself when nothing changes."""
-    replicas, adding, removing = wish.assignment or Assignment(
+    before: PartitionRecord,
+    requested: RequestedChange,
+    availability: BrokerAvailability,
+    rules: ReplicationRules,
+) -> PartitionRecord:
+    """The next state of a partition; ``before`` itself if nothing changes."""
+    replicas, adding, removing = requested.assignment or Assignment(
         before.replicas, before.adding_replicas, before.removing_replicas
     )
     members = set(replicas)
-    in_sync, complete = _who_is_complete(before, wish, members)
-    leader = before.leader if wish.leader is None else wish.leader
-    if leader not in in_sync or leader not in standing.unfenced:
-        is_unclean = rules.is_unclean_election_enabled or wish.may_elect_uncleanly
-        leader = _elect(replicas, adding, in_sync, complete, standing.active, is_unclean=is_unclean)
+    in_sync, complete = _complete_replicas(before, requested, members)
+    leader = before.leader if requested.leader is None else requested.leader
+    if leader not in in_sync or leader not in availability.unfenced:
+        is_unclean = rules.is_unclean_election_enabled or requested.may_elect_uncleanly
+        leader = _elect(
+            replicas, adding, in_sync, complete, availability.active, is_unclean=is_unclean
+        )
         if leader != NO_LEADER and leader not in in_sync:
             in_sync = {leader}
             if leader not in complete:
                 complete = set[int]()
     if leader != NO_LEADER:
-        in_sync &= standing.unfenced
+        in_sync &= availability.unfenced
 
-    asked = before.next_leader if wish.next_leader is None else wish.next_leader
+    asked = before.next_leader if requested.next_leader is None else requested.next_leader
     if leader != before.leader:
         asked = NO_LEADER
     if (adding or removing) and in_sync.issuperset(adding):
@@ -170,14 +183,15 @@ def change_partition(
             replicas = tuple(one for one in replicas if one not in removing)
             in_sync, adding, removing = staying, (), ()
         else:
-            ready = (one for one in replicas if one in staying and one in standing.active)
+            ready = (one for one in replicas if one in staying and one in availability.active)
             asked = next(ready, NO_LEADER)
-    if asked not in in_sync or asked not in standing.active:
+    if asked not in in_sync or asked not in availability.active:
         asked = NO_LEADER
 
     is_committing = len(in_sync) >= min(rules.min_insync_replicas, len(replicas))
     eligible = set[int]() if is_committing else complete.intersection(replicas) - in_sync
-    after = PartitionImage(
+    after = PartitionRecord(
+        before.topic_id,
         before.partition,
         replicas,
         _in_order(in_sync, before.in_sync_replicas, replicas),
@@ -190,28 +204,32 @@ def change_partition(
         () if leader != NO_LEADER else _last_leaders(before),
         asked,
     )
-    return _with_epochs(before, after, wish)
+    return _with_epochs(before, after, requested)
 
 
-def _who_is_complete(
-    before: PartitionImage, wish: Wish, members: set[int]
+def _complete_replicas(
+    before: PartitionRecord, requested: RequestedChange, members: set[int]
 ) -> tuple[set[int], set[int]]:
-    """Find the ISR before any election, and all who have every committed record."""
-    eligible = set(before.eligible_leader_replicas) & members - wish.unclean
-    wanted = before.in_sync_replicas if wish.in_sync_replicas is None else wish.in_sync_replicas
+    """The ISR before any election, and all replicas that have every committed record."""
+    eligible = set(before.eligible_leader_replicas) & members - requested.unclean
+    wanted = (
+        before.in_sync_replicas
+        if requested.in_sync_replicas is None
+        else requested.in_sync_replicas
+    )
     in_sync = set(wanted) & members
-    complete = (set(before.in_sync_replicas) & members | in_sync | eligible) - wish.unclean
-    remaining = in_sync - wish.leaving - wish.unclean
+    complete = (set(before.in_sync_replicas) & members | in_sync | eligible) - requested.unclean
+    remaining = in_sync - requested.leaving - requested.unclean
     if remaining:
         in_sync = remaining
-    elif in_sync & wish.unclean:
+    elif in_sync & requested.unclean:
         last = next((one for one in _last_leaders(before) if one in members), None)
         in_sync = eligible or (in_sync if last is None else {last})
         complete |= in_sync
     return in_sync, complete
 
 
-def _last_leaders(before: PartitionImage) -> tuple[int, ...]:
+def _last_leaders(before: PartitionRecord) -> tuple[int, ...]:
     return before.last_known_eligible_leaders if before.leader == NO_LEADER else (before.leader,)
 
 
@@ -238,17 +256,19 @@ def _elect(
 def _in_order(
     members: set[int], before: tuple[int, ...], replicas: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """The members in the order of the replicas, or as they were when they are the same."""
+    """The members in the order of the replicas, or unchanged if they are the same."""
     return before if members == set(before) else tuple(one for one in replicas if one in members)
 
 
-def _with_epochs(before: PartitionImage, after: PartitionImage, wish: Wish) -> PartitionImage:
+def _with_epochs(
+    before: PartitionRecord, after: PartitionRecord, requested: RequestedChange
+) -> PartitionRecord:
     is_new_epoch = (
         after.leader != before.leader
-        or wish.has_new_leader_epoch
+        or requested.has_new_leader_epoch
         or not set(before.replicas).issubset(after.replicas)
     )
-    if after == before and not is_new_epoch and not wish.has_new_partition_epoch:
+    if after == before and not is_new_epoch and not requested.has_new_partition_epoch:
         return before
     return after._replace(
         leader_epoch=before.leader_epoch + is_new_epoch, partition_epoch=before.partition_epoch + 1

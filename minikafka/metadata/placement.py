@@ -1,10 +1,10 @@
-"""Which brokers get the replicas of a partition.
+"""The placement of replicas on brokers.
 
-Brokers stand in a circle, neighbours in different racks as far as possible. Partition after
-partition begins one broker further, and its other replicas follow the first: round the circle, with
-another distance in each round, so that the partitions of a broker that fails are taken over by all
-others and not by its neighbour; and first from racks that the partition is not in yet. Brokers that
-are fenced or about to stop get replicas only when the others are not enough, and never the first.
+The brokers form a circle, with neighbours in different racks as far as possible. Each partition
+begins one broker after the previous one, and its other replicas follow the first around the circle,
+at another distance in each round, so that the partitions of a failed broker are taken over by all
+others and not by its neighbour; racks that the partition is not in yet come first. Brokers that are
+fenced or about to stop are used only if there are too few others, and never for the first replica.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Replicas = tuple[int, ...]
 
 
 class Placement(NamedTuple):
-    """What a controller knows of its cluster when it places replicas.
+    """What a controller knows of the cluster when it places replicas.
 
     Attributes:
         brokers: node ids of the registered brokers, in order.
@@ -33,8 +33,8 @@ class Placement(NamedTuple):
         replication_factor_default: default.replication.factor.
         inactive: those of the brokers that are fenced or shutting down.
         racks: by node id, for the brokers that have one.
-        start: where in the circle a new topic begins; a random number, so that not every topic
-            begins at the same broker.
+        start: where in the circle a new topic begins; random, so that topics begin at different
+            brokers.
     """
 
     brokers: tuple[int, ...]
@@ -52,7 +52,7 @@ class Placement(NamedTuple):
         replication_factor_default: int,
         start: int,
     ) -> Placement:
-        """Take the brokers from an image."""
+        """For the brokers of an image."""
         brokers = sorted(image.brokers.values())
         return cls(
             tuple(one.broker_id for one in brokers),
@@ -64,12 +64,12 @@ class Placement(NamedTuple):
         )
 
     def active(self, replicas: Replicas) -> Replicas:
-        """Those of some replicas that can lead and be in sync."""
+        """The replicas that can lead and be in sync."""
         return tuple(one for one in replicas if one not in self.inactive)
 
 
 def place(count: int, factor: int, placement: Placement) -> list[Replicas] | Refusal:
-    """Place the partitions of a new topic; -1 as count or factor asks for the default."""
+    """Place the partitions of a new topic; a count or factor of -1 is the default."""
     if count == -1:
         count = placement.partitions_default
     if not 0 < count <= PARTITIONS_PER_TOPIC_MAX:
@@ -93,13 +93,13 @@ def spread(
     """Give ``count`` partitions ``factor`` replicas each.
 
     Args:
-        count: how many partitions.
+        count: of partitions.
         factor: replicas of each.
         placement: the brokers.
-        first: the number of the first partition, so that added partitions go on where the
+        first: the number of the first partition, so that added partitions continue where the
             others ended.
-        first_leader: the broker that partition 0 prefers, if there is one already; takes the place
-            of the placement's ``start`` if it is active.
+        first_leader: the preferred leader of partition 0, if it exists; replaces the placement's
+            ``start`` if it is active.
 
     Returns:
         The replicas of each partition, or INVALID_REPLICATION_FACTOR.
@@ -127,7 +127,7 @@ def spread(
 
 
 def _circle(brokers: Sequence[int], racks: Mapping[int, str]) -> list[int]:
-    """Put brokers in an order in which neighbours are in different racks, if possible."""
+    """Order brokers so that neighbours are in different racks, if possible."""
     by_rack: dict[str | None, list[int]] = {}
     for broker in brokers:
         by_rack.setdefault(racks.get(broker), []).append(broker)
@@ -153,7 +153,7 @@ def _one_partition(
 def _spread_over_racks(
     brokers: Sequence[int], taken: Sequence[int], racks: Mapping[int, str]
 ) -> list[int]:
-    """Put brokers of racks that have few replicas first, without changing the order otherwise."""
+    """Brokers of racks with few replicas first, otherwise in the given order."""
     if not racks:
         return list(brokers)
     times = Counter(racks.get(one) for one in taken)
@@ -166,11 +166,11 @@ def _spread_over_racks(
 
 
 def check_numbering(assignments: Mapping[int, Sequence[int]], given: int) -> Refusal | None:
-    """Say what is wrong with the partition numbers of an explicit assignment.
+    """Check the partition numbers of an explicit assignment.
 
     Args:
         assignments: replicas by partition number.
-        given: how many the request had; more than in the mapping when numbers repeat.
+        given: how many the request had; more than in the mapping if numbers repeat.
     """
     if given > PARTITIONS_PER_TOPIC_MAX:
         return Refusal(
@@ -194,12 +194,12 @@ def check_numbering(assignments: Mapping[int, Sequence[int]], given: int) -> Ref
 def check_replicas(
     assignments: Sequence[Sequence[int]], brokers: Sequence[int], factor: int | None = None
 ) -> Refusal | None:
-    """Say what is wrong with explicit replica lists: every one alike in length, no unknown broker.
+    """Check explicit replica lists: they have one length and name registered brokers.
 
     Args:
         assignments: replicas of each partition, in order.
         brokers: node ids that are registered.
-        factor: the length that each must have; None takes that of the first.
+        factor: the length that each must have; None for that of the first.
     """
     registered = set(brokers)
     for number, nodes in enumerate(assignments):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .broker_epochs import check_broker
+from .brokers import check_broker
 from .decision import Decision, Refusal
 from .image import MetadataImage
 from .records import ProducerIdsRecord
@@ -11,7 +11,7 @@ PRODUCER_ID_BLOCK_SIZE = 1000
 
 
 def allocate_producer_ids(image: MetadataImage, broker_id: int) -> Decision[range]:
-    """Hand a block of producer ids to a broker that is known to be the one it says."""
+    """Allocate a block of producer ids to a broker whose identity is certain."""
     first = image.next_producer_id
     block = range(first, first + PRODUCER_ID_BLOCK_SIZE)
     return Decision([ProducerIdsRecord(broker_id, block.stop)], block)
@@ -20,7 +20,7 @@ def allocate_producer_ids(image: MetadataImage, broker_id: int) -> Decision[rang
 def allocate_producer_ids_checked(
     image: MetadataImage, broker_id: int, broker_epoch: int
 ) -> Decision[range | Refusal]:
-    """Hand a block of producer ids to a broker that asks over the network.
+    """Allocate a block of producer ids to a broker that asks over the network.
 
     Returns:
         The block, or BROKER_ID_NOT_REGISTERED or STALE_BROKER_EPOCH.

@@ -1,13 +1,12 @@
-"""Moving replicas to other brokers (AlterPartitionReassignments and ListPartitionReassignments).
+"""Reassignments of replicas (AlterPartitionReassignments and ListPartitionReassignments, KIP-455).
 
-A reassignment (KIP-455) begins here: the partition gets the wanted replicas and, behind them, those
-that shall go. It ends in `minikafka.metadata.partition_change`, when the added replicas are in
-sync. Until then it can be replaced by another one, or cancelled, which brings the replicas back
-that it began with.
+A reassignment begins here: the partition gets the target replicas and, after them, those to be
+removed. It ends in `minikafka.metadata.partition_change`, when the added replicas are in sync.
+Until then it can be replaced by another one, or cancelled, which restores the original replicas.
 
-What a replaced or cancelled reassignment was about to add goes away at once. Only when such a
-replica leads, or nobody else is in sync, those in sync are removed like any others: when others are
-in sync and lead. So, unlike in Kafka, cancelling is always possible and never loses a record.
+Replicas that a replaced or cancelled reassignment was adding are removed immediately. But if one of
+them leads, or no other replica is in sync, the in-sync ones are removed like any replica: when
+others are in sync and lead. So, unlike in Kafka, cancelling is always possible and loses no record.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode
 from .decision import Decision, Refusal
-from .image import MetadataImage, PartitionImage, TopicImage
-from .partition_change import Assignment, BrokerStanding, PartitionChanges, Wish
+from .image import MetadataImage, TopicImage
+from .partition_change import Assignment, BrokerAvailability, PartitionChanges, RequestedChange
 from .placement import check_replicas
+from .records import PartitionRecord
 from .replication_rules import ReplicationRules
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Reassignment(NamedTuple):
-    """What is wanted of one partition; ``replicas`` None cancels a reassignment."""
+    """The target replicas of a partition; ``replicas`` None cancels a reassignment."""
 
     topic: str
     partition: int
@@ -39,7 +39,7 @@ class Reassignment(NamedTuple):
 
 
 class PartitionReassignment(NamedTuple):
-    """A reassignment that goes on; see `PartitionImage` for the fields."""
+    """A reassignment in progress; see `PartitionRecord` for the fields."""
 
     topic: str
     partition: int
@@ -58,17 +58,17 @@ def reassign_partitions(
     """Begin, replace or cancel reassignments, each on its own.
 
     Args:
-        image: as it is.
-        reassignments: of those that name a partition twice, the last counts.
+        image: before the decision.
+        reassignments: of several for one partition the last counts.
         defaults: see `rules_of_topic`.
         may_change_factor: False refuses another number of replicas (KIP-860).
 
     Returns:
-        By topic and partition why nothing happens, or None: UNKNOWN_TOPIC_OR_PARTITION,
+        For each topic and partition a refusal, or None: UNKNOWN_TOPIC_OR_PARTITION,
         INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, NO_REASSIGNMENT_IN_PROGRESS.
     """
     wanted = {(one.topic, one.partition): one.replicas for one in reassignments}
-    changes = PartitionChanges(image.settings, BrokerStanding.of(image), defaults)
+    changes = PartitionChanges(image.settings, BrokerAvailability.of(image), defaults)
     results: list[tuple[str, int, Refusal | None]] = []
     for (name, number), replicas in wanted.items():
         topic = image.topics.get(name)
@@ -88,7 +88,7 @@ def reassign_partitions(
 
 
 def _target_refusal(
-    image: MetadataImage, partition: PartitionImage, wanted: Sequence[int], may_change_factor: bool
+    image: MetadataImage, partition: PartitionRecord, wanted: Sequence[int], may_change_factor: bool
 ) -> Refusal | None:
     factor = len(_final_replicas(partition))
     if not may_change_factor and len(wanted) != factor:
@@ -100,13 +100,13 @@ def _target_refusal(
     return check_replicas([wanted], tuple(image.brokers))
 
 
-def _final_replicas(partition: PartitionImage) -> tuple[int, ...]:
-    """The replicas when the reassignment that goes on (if any) is over."""
+def _final_replicas(partition: PartitionRecord) -> tuple[int, ...]:
+    """The replicas when the reassignment in progress (if any) is complete."""
     return tuple(one for one in partition.replicas if one not in partition.removing_replicas)
 
 
 def _cancel(
-    topic: TopicImage, partition: PartitionImage, changes: PartitionChanges
+    topic: TopicImage, partition: PartitionRecord, changes: PartitionChanges
 ) -> Refusal | None:
     adding, removing = partition.adding_replicas, partition.removing_replicas
     if not adding and not removing:
@@ -119,11 +119,11 @@ def _cancel(
 
 def _assign(
     topic: TopicImage,
-    partition: PartitionImage,
+    partition: PartitionRecord,
     wanted: tuple[int, ...],
     changes: PartitionChanges,
 ) -> None:
-    """Let a partition have the wanted replicas in the end; nothing happens when it does anyway."""
+    """Start to move a partition to the target replicas, unless it has them already."""
     adding_before = set(partition.adding_replicas)
     removing = tuple(one for one in partition.replicas if one not in wanted)
     unneeded = adding_before.intersection(removing)
@@ -133,14 +133,16 @@ def _assign(
     original = set(partition.replicas) - adding_before
     adding = tuple(one for one in wanted if one not in original)
     changes.change(
-        topic, partition, Wish(assignment=Assignment((*wanted, *removing), adding, removing))
+        topic,
+        partition,
+        RequestedChange(assignment=Assignment((*wanted, *removing), adding, removing)),
     )
 
 
 def list_reassignments(
     image: MetadataImage, partitions: Iterable[tuple[str, int]] | None
 ) -> list[PartitionReassignment]:
-    """The reassignments that go on, of some partitions (unknown ones are passed over) or of all."""
+    """The reassignments in progress, of some partitions (unknown ones are skipped) or all."""
     if partitions is None:
         found = [(topic, one) for topic in image.topics.values() for one in topic.partitions]
     else:

@@ -1,14 +1,32 @@
-"""The records of the metadata log: everything a cluster knows, as small msgpack arrays.
+"""The records of the metadata log: everything a cluster knows, declared as it is stored.
 
-A record is encoded as ``[type number, field, field, ...]``. Fields are only ever added at the
-end, with a default here, so that an older log stays readable. Numbers are never reused.
+A record is stored as a msgpack array, ``[type number, field, field, ...]``; one decision of the
+controller, the array of its encoded records, is one entry of the quorum's log. Several versions of
+minikafka read and write the same log, during a rolling upgrade for instance, so:
+
+- A record's version is the number of its fields. A new field goes to the end and has a default. An
+  older reader ignores the fields that it does not know; a newer one uses the defaults for those
+  that are missing. The same goes for the parts of a record (`Listener`, `FeatureRange`).
+- The type number is the type's place in `MetadataRecord`. A new type goes to the end, numbers are
+  never reused, and a controller must not write the type before every node can read it: a node that
+  finds a type that it does not know stops, because it cannot know what it would miss.
+
+``tests/golden/metadata`` keeps the bytes of every version. To add a record: declare it here, and
+give it a case in `MetadataImage.replay` and, if it brings new state, in `MetadataImage.records`
+(the snapshot); ``tests/metadata/test_every_record.py`` fails when one of them is forgotten.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import product
+from types import UnionType
+from typing import Any, Final, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 import msgpack
+
+NO_LEADER: Final = -1
+"""Instead of a broker id."""
 
 
 class TopicRecord(NamedTuple):
@@ -19,9 +37,27 @@ class TopicRecord(NamedTuple):
 
 
 class PartitionRecord(NamedTuple):
-    """The state of one partition; a later record for the same partition replaces it.
+    """Where a partition lives and who leads it; replaces earlier records of the same partition.
 
-    The fields are those of `minikafka.metadata.image.PartitionImage`, which says what they mean.
+    Attributes:
+        topic_id: of the partition's topic.
+        partition: its number in the topic.
+        replicas: broker ids; the first is the preferred leader. During a reassignment, the target
+            replicas, and after them those that will be removed.
+        in_sync_replicas: those that have every committed record. Never empty. When there is a
+            leader, all of them are unfenced and it is one of them.
+        leader: a broker id, or `NO_LEADER`.
+        leader_epoch: rises with every change of the leader, and when replicas are removed.
+        partition_epoch: rises with every change of anything here (KIP-497).
+        adding_replicas: members of ``replicas`` that a reassignment adds (KIP-455).
+        removing_replicas: members of ``replicas`` that are removed once all added ones are in sync.
+        eligible_leader_replicas: not in sync, but with every committed record, because nothing was
+            committed since they left: the ISR has been smaller than min.insync.replicas ever since
+            (KIP-966). May be fenced.
+        last_known_eligible_leaders: the last leader, when no replica that is known to have every
+            committed record is left (KIP-966).
+        next_leader: the replica that the leader is asked to hand over to, in order and without
+            losing a record (see `minikafka.metadata.elections`), or `NO_LEADER`.
     """
 
     topic_id: bytes
@@ -35,17 +71,17 @@ class PartitionRecord(NamedTuple):
     removing_replicas: tuple[int, ...] = ()
     eligible_leader_replicas: tuple[int, ...] = ()
     last_known_eligible_leaders: tuple[int, ...] = ()
-    next_leader: int = -1
+    next_leader: int = NO_LEADER
 
 
 class RemoveTopicRecord(NamedTuple):
-    """The topic and all its partitions are gone, and its settings with it."""
+    """A topic is deleted, with all its partitions and settings."""
 
     topic_id: bytes
 
 
 class SettingRecord(NamedTuple):
-    """A setting of a resource; ``value`` None takes it back to its default.
+    """A setting of a resource; ``value`` None resets it to its default.
 
     ``resource_type`` is Kafka's number: 2 topic, 4 broker (an empty name is every broker).
     """
@@ -57,16 +93,45 @@ class SettingRecord(NamedTuple):
 
 
 class ProducerIdsRecord(NamedTuple):
-    """Producer ids below ``next_producer_id`` have been handed out in blocks."""
+    """All producer ids below ``next_producer_id`` have been allocated, in blocks."""
 
     broker_id: int
     next_producer_id: int
 
 
-class RegisterBrokerRecord(NamedTuple):
-    """A broker joined the cluster, or came back as another process (KIP-631).
+class Listener(NamedTuple):
+    """A further client listener of a broker."""
 
-    The fields are those of `minikafka.metadata.image.BrokerImage`, which says what they mean.
+    name: str
+    host: str
+    port: int
+
+
+class FeatureRange(NamedTuple):
+    """A feature, and the versions of it that a broker supports."""
+
+    name: str
+    lowest: int
+    highest: int
+
+
+class BrokerRecord(NamedTuple):
+    """A broker registered, or came back as another process (KIP-631).
+
+    Attributes:
+        broker_id: its node id.
+        incarnation_id: 16 bytes that each process draws when it starts.
+        broker_epoch: assigned at registration, rising over the whole cluster; requests of an older
+            incarnation are recognised by it.
+        host: for clients, with ``port``.
+        port: see ``host``.
+        rpc_host: for other nodes, with ``rpc_port``.
+        rpc_port: see ``rpc_host``.
+        rack: broker.rack, or None.
+        is_fenced: it must not lead or be in sync, and clients do not see it.
+        is_shutting_down: it hands its leaders over and will stop; it gets no new ones.
+        listeners: further client listeners.
+        features: what it supports.
     """
 
     broker_id: int
@@ -79,8 +144,13 @@ class RegisterBrokerRecord(NamedTuple):
     rack: str | None = None
     is_fenced: bool = True
     is_shutting_down: bool = False
-    listeners: tuple[tuple[str, str, int], ...] = ()
-    features: tuple[tuple[str, int, int], ...] = ()
+    listeners: tuple[Listener, ...] = ()
+    features: tuple[FeatureRange, ...] = ()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may become a leader or join an ISR."""
+        return not self.is_fenced and not self.is_shutting_down
 
 
 class BrokerChangeRecord(NamedTuple):
@@ -93,14 +163,14 @@ class BrokerChangeRecord(NamedTuple):
 
 
 class UnregisterBrokerRecord(NamedTuple):
-    """A broker left the cluster for good, or until it registers again."""
+    """A broker left the cluster, until it registers again."""
 
     broker_id: int
     broker_epoch: int
 
 
 class BrokerEpochRecord(NamedTuple):
-    """Broker epochs below ``next_broker_epoch`` have been given out. Only snapshots hold it."""
+    """All broker epochs below ``next_broker_epoch`` have been assigned. Only snapshots hold it."""
 
     next_broker_epoch: int
 
@@ -111,24 +181,37 @@ MetadataRecord = (
     | RemoveTopicRecord
     | SettingRecord
     | ProducerIdsRecord
-    | RegisterBrokerRecord
+    | BrokerRecord
     | BrokerChangeRecord
     | UnregisterBrokerRecord
     | BrokerEpochRecord
 )
+"""A type's number is its place here, from 1 on."""
 
-_TYPES: dict[int, type[MetadataRecord]] = {
-    1: TopicRecord,
-    2: PartitionRecord,
-    3: RemoveTopicRecord,
-    4: SettingRecord,
-    5: ProducerIdsRecord,
-    6: RegisterBrokerRecord,
-    7: BrokerChangeRecord,
-    8: UnregisterBrokerRecord,
-    9: BrokerEpochRecord,
+
+def _field_types(hint: Any) -> tuple[type, ...]:
+    if isinstance(hint, UnionType):
+        return get_args(hint)
+    return (get_origin(hint) or hint,)
+
+
+def _parts(hint: Any) -> Any:
+    """X, if the hint is ``tuple[X, ...]`` and X is declared here; else None."""
+    part = next(iter(get_args(hint)), None)
+    return part if hasattr(part, "_fields") else None
+
+
+_KINDS: Final[dict[int, type[MetadataRecord]]] = dict(enumerate(get_args(MetadataRecord), 1))
+_NUMBERS: Final = {kind: number for number, kind in _KINDS.items()}
+_HINTS: Final = {kind: get_type_hints(kind) for kind in _NUMBERS}
+# The types that the fields of a record may have together: all of them are checked in one look-up.
+_SIGNATURES: Final = {
+    kind: frozenset(product(*map(_field_types, hints.values()))) for kind, hints in _HINTS.items()
 }
-_NUMBERS: dict[type[MetadataRecord], int] = {kind: number for number, kind in _TYPES.items()}
+_PARTS: Final = {
+    kind: [(place, part) for place, hint in enumerate(hints.values()) if (part := _parts(hint))]
+    for kind, hints in _HINTS.items()
+}
 
 
 class MetadataLogError(Exception):
@@ -146,16 +229,56 @@ def encode_record(record: MetadataRecord) -> bytes:
 
 
 def decode_record(payload: bytes) -> MetadataRecord:
-    """Read a metadata record.
+    """Read a metadata record, of this version, an older or a newer one.
 
     Raises:
-        UnknownMetadataRecordError: the bytes are no record, or of a type from a newer version.
+        UnknownMetadataRecordError: not a record, or one of a type from a newer version.
     """
     try:
         number, *fields = msgpack.unpackb(payload, use_list=False)
-        return _TYPES[number](*fields)
+        kind = _KINDS[number]
+        for place, part in _PARTS[kind]:
+            size = len(part._fields)
+            fields[place : place + 1] = [
+                tuple(part(*one[:size]) for one in parts) for parts in fields[place : place + 1]
+            ]
+        record = kind(*fields[: len(kind._fields)])
+        if tuple(map(type, record)) not in _SIGNATURES[kind]:
+            raise TypeError("a field has another type")
     except (ValueError, KeyError, TypeError) as error:
         raise UnknownMetadataRecordError(
             f"metadata record {payload[:40]!r} cannot be read ({error!r}); "
             "was this data directory written by a newer minikafka?"
         ) from error
+    return record
+
+
+def encode_decision(records: Sequence[MetadataRecord]) -> bytes:
+    """Write the records of one decision: an entry of the quorum's log."""
+    packed: bytes = msgpack.packb([encode_record(record) for record in records])
+    return packed
+
+
+def decode_decision(payload: bytes) -> list[MetadataRecord]:
+    """Read the records of a decision.
+
+    Raises:
+        MetadataLogError: not a decision, or a record is from a newer minikafka.
+    """
+    try:
+        packed = msgpack.unpackb(payload, use_list=False)
+    except ValueError as error:
+        raise _unreadable(repr(error)) from error
+    if not isinstance(packed, tuple):
+        raise _unreadable(f"{packed!r:.40}")
+    records = cast("tuple[object, ...]", packed)
+    if not all(isinstance(one, bytes) for one in records):
+        raise _unreadable(f"{packed!r:.40}")
+    return [decode_record(one) for one in cast("tuple[bytes, ...]", records)]
+
+
+def _unreadable(what: str) -> MetadataLogError:
+    return MetadataLogError(
+        f"an entry of the metadata log cannot be read ({what}); was this data directory written "
+        "by a newer minikafka?"
+    )

@@ -1,10 +1,10 @@
 """The two topic settings that decide who may lead: min.insync.replicas and unclean election.
 
-A controller must know what a topic's leader believes: the leader commits only while the ISR has
-min.insync.replicas members, and whoever leaves a smaller ISR still has everything that is committed
-(KIP-966). So both take the value from the metadata log: the topic's own, or the dynamic default of
-all brokers. Only where neither is set the node's own file counts, which therefore has to say the
-same on every node. (A dynamic value of one single broker does not count, as in Kafka with KIP-966.)
+The controller must use the same values as a topic's leader: the leader commits only while the ISR
+has min.insync.replicas members, and a replica that leaves a smaller ISR still has every committed
+record (KIP-966). So both take the value from the metadata log: the topic's own, or the dynamic
+default of all brokers. Only if neither is set does the node's own file count, which therefore must
+be the same on every node. (A dynamic value of one broker is ignored, as in Kafka with KIP-966.)
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 class ReplicationRules(NamedTuple):
-    """What holds for a topic, or (as an argument) where nothing is set.
+    """The values for a topic, or (as an argument) the defaults of the node's file.
 
     Attributes:
         min_insync_replicas: with fewer members in the ISR nothing is committed. A partition with
-            fewer replicas than that needs all of them.
+            fewer replicas needs all of them.
         is_unclean_election_enabled: whether a replica that may miss committed records can lead.
     """
 
@@ -38,12 +38,12 @@ Settings = Mapping[tuple[int, str], Mapping[str, str]]
 
 
 def rules_of_topic(settings: Settings, name: str, defaults: ReplicationRules) -> ReplicationRules:
-    """What holds for a topic: its own settings over the cluster's over the node's file.
+    """The values for a topic: its own settings over the cluster's over the node's file.
 
     Args:
         settings: `MetadataImage.settings`.
         name: of the topic.
-        defaults: min.insync.replicas and unclean.leader.election.enable of the node's file.
+        defaults: from the node's file.
     """
     of_topic = settings.get((RESOURCE_TOPIC, name), {})
     of_cluster = settings.get((RESOURCE_BROKER, ""), {})
@@ -51,5 +51,7 @@ def rules_of_topic(settings: Settings, name: str, defaults: ReplicationRules) ->
     is_unclean = of_topic.get(UNCLEAN_ELECTION) or of_cluster.get(UNCLEAN_ELECTION)
     return ReplicationRules(
         int(minimum) if minimum else defaults.min_insync_replicas,
-        is_unclean.strip().lower() == "true" if is_unclean else defaults[1],
+        is_unclean.strip().lower() == "true"
+        if is_unclean
+        else defaults.is_unclean_election_enabled,
     )

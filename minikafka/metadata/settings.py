@@ -1,8 +1,6 @@
-"""Settings: one table of names, types, bounds and words, for brokers and for topics.
+"""What a setting is: its type, bounds and text, and how a value is parsed and rendered.
 
-Names, types and defaults are Apache Kafka's (4.x broker and topic configuration); where a default
-differs on purpose, the text says why. Everything that shows or checks a setting (the command line,
-configuration files, DescribeConfigs, CreateTopics, AlterConfigs) reads this table.
+The settings themselves are declared in `minikafka.metadata.setting_table`.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ Value = bool | int | float | str | tuple[str, ...]
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 VALUE_LENGTH_MAX = 32_767
-"""Most characters of a setting's text: what a Kafka string can hold in the older versions."""
+"""Most characters of a setting's text: what a string holds in older versions of the protocol."""
 
 _SHOWN_CHARACTERS = 100
 
@@ -49,7 +47,7 @@ class SettingType(IntEnum):
 
 
 class InvalidSettingError(ValueError):
-    """A setting that does not exist, or a value that it cannot take."""
+    """An unknown setting, or a value that it does not accept."""
 
 
 class Setting(NamedTuple):
@@ -58,13 +56,14 @@ class Setting(NamedTuple):
     Attributes:
         name: Kafka's name, with dots.
         kind: its type on the wire and in text.
-        default: the value when nobody sets it.
+        default: the value when it is not set.
         doc: what it does, in a sentence; units are in the name.
         at_least: smallest number allowed.
         at_most: largest number allowed.
-        choices: the only texts allowed (for a list: the only members).
+        choices: the only texts allowed (for a list: the only members; for a number: the only ones).
         broker_name: for a topic setting, the broker setting that gives its default.
-        is_dynamic: True when it may change while the broker runs.
+        is_dynamic: whether it can change while the broker runs.
+        is_ignored: it is accepted and stored for Kafka's sake, and has no effect.
     """
 
     name: str
@@ -76,6 +75,7 @@ class Setting(NamedTuple):
     choices: tuple[str, ...] = ()
     broker_name: str | None = None
     is_dynamic: bool = False
+    is_ignored: bool = False
 
 
 _BOUNDS = {
@@ -86,7 +86,7 @@ _BOUNDS = {
 
 
 def parse_setting(setting: Setting, text: str) -> Value:
-    """Read a value from its text form.
+    """Parse a value.
 
     Raises:
         InvalidSettingError: the text is not of the setting's type, or outside its bounds.
@@ -131,6 +131,8 @@ def _parse_number(setting: Setting, text: str) -> int | float:
     low, high = _BOUNDS.get(setting.kind, (float("-inf"), float("inf")))
     low = low if setting.at_least is None else setting.at_least
     high = high if setting.at_most is None else setting.at_most
+    if setting.choices and str(number) not in setting.choices:
+        raise _invalid(setting, text, f"must be one of {', '.join(setting.choices)}")
     if not low <= number <= high:
         raise _invalid(setting, text, f"must be between {low} and {high}")
     return number
@@ -142,14 +144,14 @@ def _invalid(setting: Setting, text: str, rule: str) -> InvalidSettingError:
 
 
 def render_setting(value: Value) -> str:
-    """Write a value the way Kafka writes it in text."""
+    """A value as text, in Kafka's form."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def unknown_setting(name: str, known: Mapping[str, object]) -> InvalidSettingError:
-    """The error for a name that does not exist, with the nearest ones that do."""
+    """The error for an unknown name, with the nearest known ones."""
     shown = name[:_SHOWN_CHARACTERS]
     near = get_close_matches(shown, known, n=3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""

@@ -1,4 +1,4 @@
-"""The table of APIs: key, name, and where its request and response are declared."""
+"""The table of APIs: keys, names, and the classes of their requests and responses."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from minikafka.protocol.schema import Request, Response
 
 
 class ApiKey(IntEnum):
-    """Kafka's API keys."""
-
     PRODUCE = 0
     FETCH = 1
     LIST_OFFSETS = 2
@@ -70,7 +68,7 @@ class ApiKey(IntEnum):
 
     @property
     def title(self) -> str:
-        """The name as Kafka writes it, e.g. ``OffsetForLeaderEpoch``."""
+        """Kafka's name, e.g. ``OffsetForLeaderEpoch``."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -86,4 +84,4 @@ def response_class(api_key: ApiKey) -> type[Response]:
 
 def _message(api_key: ApiKey, kind: str) -> object:
     module = import_module(f"minikafka.protocol.messages.{api_key.name.lower()}")
-    return getattr(module, api_key.title + kind)
+    return getattr(module, kind)

@@ -1,9 +1,9 @@
-"""Writes ``decode(view, pos, end, left) -> message`` for one version of one message.
+"""Generates ``decode(view, pos, end, left) -> message`` for one version of one message.
 
-In the written code ``pos`` is the position, ``end`` where the frame ends (inside a tagged field: a
-variable of its own, where that field ends), ``left`` how many more items the arrays may hold, ``n``
-the length or count at hand, ``q`` where the bytes at hand end. Every length and count is compared
-with ``end - pos`` before anything is allocated. Reading a number past the frame's end raises
+In the generated code ``pos`` is the position, ``end`` the end of the frame (a tagged field has a
+variable of its own for its end), ``left`` how many more items the arrays may hold, ``n`` the
+current length or count, ``q`` the end of the current bytes. Every length and count is compared
+with ``end - pos`` before anything is allocated. Reading a number past the end of the frame raises
 IndexError or struct.error, which `Message.decode` turns into a MalformedMessageError.
 """
 
@@ -12,11 +12,10 @@ from __future__ import annotations
 import struct
 from typing import Any, Final, NoReturn
 
-from minikafka.protocol.compiler import FIXED, SHORT_ARRAY_ITEMS, CodecWriter, struct_call
+from minikafka.protocol.codec import FIXED, SHORT_ARRAY_ITEMS, CodecWriter, struct_call
 from minikafka.protocol.exceptions import MalformedMessageError
-from minikafka.protocol.fields import Field
-from minikafka.protocol.schema import Struct
-from minikafka.protocol.varints import (
+from minikafka.protocol.fields import Field, Struct
+from minikafka.protocol.flexible import (
     announces_too_much,
     read_string_size,
     read_unsigned_varint,
@@ -29,7 +28,7 @@ def _refuse_null(what: str) -> NoReturn:
 
 
 def _too_many_items(what: str) -> NoReturn:
-    raise MalformedMessageError(f"{what} brings the message to more array items than are allowed")
+    raise MalformedMessageError(f"{what} has more array items than the message is allowed")
 
 
 def _wrong_tag_size(what: str, announced: int, read: int) -> NoReturn:
@@ -57,9 +56,11 @@ _INTEGER_READERS: dict[str, tuple[Any, ...]] = {
 }
 
 
-class DecoderWriter(CodecWriter):
-    """Writes the decoder of one message in one version."""
+def compile_decoder(cls: type[Struct], version: int, flexible: bool) -> Any:
+    return _DecoderWriter(cls, version, flexible).function()
 
+
+class _DecoderWriter(CodecWriter):
     def __init__(self, cls: type[Struct], version: int, flexible: bool) -> None:
         super().__init__(cls, version, flexible)
         self.names.update(_HELPERS)
@@ -67,7 +68,6 @@ class DecoderWriter(CodecWriter):
         self._run: list[tuple[str, str]] = []
 
     def function(self) -> Any:
-        """The compiled decoder."""
         target = self._struct(self.cls)
         self.line(f"return {target}")
         return self.finish("decode", "view, pos, end, left")
@@ -142,7 +142,7 @@ class DecoderWriter(CodecWriter):
         self.depth -= nullable
 
     def _sized(self, field: Field, target: str, label: str) -> None:
-        """A string, bytes, records or an array. In flexible versions ``n`` is one too large."""
+        """A string, bytes, records or an array; in flexible versions ``n`` is the length + 1."""
         self._read(self.length_letter(field), "n")
         self._flush()
         if self.flexible:
@@ -163,7 +163,7 @@ class DecoderWriter(CodecWriter):
         self._else_null(field, target, label)
 
     def _long_length(self, field: Field, label: str) -> None:
-        """Complete a compact length of which ``n`` is the first byte."""
+        """Read the rest of a compact length; ``n`` is its first byte."""
         if field.kind == "string":
             self.line(f"if n > 127: n, pos = string_size(view, pos - 1, {label!r})")
             return
@@ -224,7 +224,7 @@ class DecoderWriter(CodecWriter):
     # --- tagged fields (KIP-482) ----------------------------------------------------------------
 
     def _tagged(self, cls: type[Struct], target: str) -> None:
-        """Read the tagged fields whose count begins with ``n``, just read."""
+        """Read the tagged fields; ``n`` is the first byte of their count."""
         fields = self.tagged_fields(cls)
         if not fields:
             self.line(f"if n: pos = skip_tags(view, pos - 1, {self.end}, {cls.__name__!r})")
@@ -250,7 +250,7 @@ class DecoderWriter(CodecWriter):
             self.depth += 1
             self._value(field, f"{target}.{field.name}", label)
             self._flush()
-            # A field that could read past its tag would let many tags share the same bytes.
+            # If a field could read past its tag, many tags could share the same bytes.
             sizes = f"{inner_end} - {start}, pos - {start}"
             self.line(f"if pos != {inner_end}: wrong_tag_size({label!r}, {sizes})")
             self.depth -= 1
@@ -268,5 +268,5 @@ def _reader(letters: str) -> Any:
     return reader
 
 
-# Bounded by the declarations: one entry per different run of fixed-size fields.
+# Bounded by the declarations: one entry per distinct run of fixed-size fields.
 _READERS: dict[str, Any] = {}

@@ -1,8 +1,8 @@
-"""Writes ``encode(message, parts, out)`` for one version of one message.
+"""Generates ``encode(message, parts, out)`` for one version of one message.
 
-In the written code ``out`` is the bytearray that grows, the last of ``parts``; after a record
-payload, which becomes a part of its own, it is a new one. ``v`` is the value at hand, ``n`` its
-length, ``b`` its bytes. Values that cannot travel make Python or the struct module raise;
+In the generated code ``out`` is the bytearray that is written to, the last of ``parts``; a record
+payload becomes a part of its own, and a new ``out`` follows it. ``v`` is the current value, ``n``
+its length, ``b`` its bytes. For a value that cannot be encoded Python or the struct module raises;
 `Message.encode` turns that into an EncodeError which names the field.
 """
 
@@ -11,14 +11,13 @@ from __future__ import annotations
 import struct
 from typing import Any, Final, NoReturn
 
-from minikafka.protocol.compiler import FIXED, SHORT_ARRAY_ITEMS, CodecWriter, struct_call
-from minikafka.protocol.fields import Field
-from minikafka.protocol.schema import Struct
-from minikafka.protocol.varints import SHORT_VARINTS, STRING_SIZE_BYTES_MAX, unsigned_varint
+from minikafka.protocol.codec import FIXED, SHORT_ARRAY_ITEMS, CodecWriter, struct_call
+from minikafka.protocol.fields import Field, Struct
+from minikafka.protocol.flexible import SHORT_VARINTS, STRING_SIZE_BYTES_MAX, unsigned_varint
 
 
 def _refuse(what: str) -> NoReturn:
-    raise ValueError(f"{what} cannot travel")
+    raise ValueError(f"{what} cannot be encoded")
 
 
 _HELPERS: Final[dict[str, Any]] = {
@@ -39,16 +38,17 @@ _INTEGER_WRITERS: dict[str, tuple[Any, ...]] = {
 }
 
 
-class EncoderWriter(CodecWriter):
-    """Writes the encoder of one message in one version."""
+def compile_encoder(cls: type[Struct], version: int, flexible: bool) -> Any:
+    return _EncoderWriter(cls, version, flexible).function()
 
+
+class _EncoderWriter(CodecWriter):
     def __init__(self, cls: type[Struct], version: int, flexible: bool) -> None:
         super().__init__(cls, version, flexible)
         self.names.update(_HELPERS)
         self._run: list[tuple[str, str]] = []
 
     def function(self) -> Any:
-        """The compiled encoder."""
         self._struct(self.cls, "o")
         self.lines = self.lines or ["    pass"]
         return self.finish("encode", "o, parts, out")
@@ -99,7 +99,7 @@ class EncoderWriter(CodecWriter):
         return f"{self.name('pack', _packer(letters))}({sources})"
 
     def _length(self, run: list[tuple[str, str]], field: Field, is_small: bool) -> None:
-        """Write a run and the length ``n`` (one larger than the value's in flexible versions)."""
+        """Write a run and the length ``n`` (in flexible versions the length plus one)."""
         if not self.flexible:
             self.line(self._written([*run, (self.length_letter(field), "n")]))
             return
@@ -116,7 +116,7 @@ class EncoderWriter(CodecWriter):
 
     def _value(self, field: Field, source: str, label: str) -> None:
         if field.kind in FIXED:
-            if field.kind == "uuid":  # pack would pad or cut it without a word
+            if field.kind == "uuid":  # pack would pad or truncate it silently
                 self.line(f"if len({source}) != 16: refuse({label!r})")
             self._write(FIXED[field.kind][0], source)
         elif field.kind == "struct":
@@ -140,7 +140,7 @@ class EncoderWriter(CodecWriter):
         self.depth -= 1
 
     def _sized(self, field: Field, source: str, label: str) -> None:
-        """A string, bytes, records or an array, the fixed-size fields before it included."""
+        """A string, bytes, records or an array, and the fixed-size fields before it."""
         run, self._run = self._run, []
         nullable = self.is_nullable(field)
         self.line(f"v = {source}")
@@ -204,7 +204,7 @@ class EncoderWriter(CodecWriter):
     # --- tagged fields (KIP-482) ----------------------------------------------------------------
 
     def _tagged(self, cls: type[Struct], fields: list[Field], source: str) -> None:
-        """Write the tagged fields that are not at their default; most often there are none."""
+        """Write the tagged fields that are not at their default; usually there are none."""
         at_default: list[str] = []
         writers: list[tuple[str, int, Any]] = []
         for field in fields:
@@ -213,7 +213,7 @@ class EncoderWriter(CodecWriter):
             name = self.name("default", default)
             at_default.append(f"({value} is {name} or {value} == {name})")
             assert field.tag is not None
-            writer = EncoderWriter(cls, self.version, self.flexible).tags_function(field)
+            writer = _EncoderWriter(cls, self.version, self.flexible).tags_function(field)
             writers.append((field.name, field.tag, writer))
         tags = self.name("tags", _tags_encoder(fields, [writer for _, _, writer in writers]))
         self.line(f"if {' and '.join(at_default)}: out.append(0)")
@@ -221,7 +221,7 @@ class EncoderWriter(CodecWriter):
 
 
 def _tags_encoder(fields: list[Field], writers: list[Any]) -> Any:
-    """A function that writes those of an object's tagged fields that are not at their default."""
+    """A function that writes the tagged fields that are not at their default."""
     table = [
         (
             field.name,
@@ -254,5 +254,5 @@ def _packer(letters: str) -> Any:
     return packer
 
 
-# Bounded by the declarations: one entry per different run of fixed-size fields.
+# Bounded by the declarations: one entry per distinct run of fixed-size fields.
 _PACKERS: dict[str, Any] = {}

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """What a response's ``error_code`` means; values as in the Kafka protocol guide."""
+    """The values of ``error_code`` in responses, as in the Kafka protocol guide."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -144,7 +144,7 @@ class ErrorCode(IntEnum):
 
     @property
     def is_retriable(self) -> bool:
-        """True when the same request may succeed later, perhaps at another broker."""
+        """True when the same request may succeed later, perhaps on another broker."""
         return self in _RETRIABLE
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong between bytes and messages."""
+"""The errors of encoding and decoding messages."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = [
 
 
 class ProtocolError(Exception):
-    """Something on the wire is not what Kafka's protocol allows."""
+    """A violation of Kafka's protocol."""
 
 
 class MalformedMessageError(ProtocolError):
-    """A frame whose bytes do not form the message that its header announces."""
+    """The bytes of a frame are not the message that its header names."""
 
 
 class UnsupportedVersionError(ProtocolError):
-    """A message was to be read or written in a version that it does not have."""
+    """A message does not have the version in which it was to be read or written."""
 
 
 class EncodeError(ProtocolError):
-    """A Python object holds something that cannot travel (a null, a string that is too long)."""
+    """A Python object holds a value that cannot be encoded (a null, a string that is too long)."""

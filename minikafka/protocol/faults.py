@@ -1,7 +1,7 @@
-"""Finds what in a message cannot travel, after an encoder has failed on it.
+"""Finds the field that made an encoder fail.
 
-The encoders check nothing that Python and the struct module check anyway; what those say ("required
-argument is not an integer") does not name the field. This walk over the declarations does.
+Encoders check nothing that Python and the struct module check anyway, but their errors ("required
+argument is not an integer") do not name the field. This walk over the declarations does.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import struct
 from typing import Any, cast
 
-from minikafka.protocol.compiler import FIXED
-from minikafka.protocol.fields import Field
-from minikafka.protocol.schema import Struct, is_buffer, struct_fields
-from minikafka.protocol.varints import STRING_SIZE_BYTES_MAX
+from minikafka.protocol.codec import FIXED
+from minikafka.protocol.fields import Field, Struct, is_buffer, struct_fields
+from minikafka.protocol.flexible import STRING_SIZE_BYTES_MAX
 
 
 def first_fault(message: Struct, version: int) -> str | None:
-    """Name the first field whose value cannot travel, its value, and what it has to be."""
+    """Name the first field whose value cannot be encoded, its value, and what it must be."""
     for field in struct_fields(type(message), version):
         if not hasattr(message, field.name):
             return f"{field.name} has no value"
@@ -77,7 +76,7 @@ def _text_fault(value: Any, path: str) -> str | None:
     except UnicodeEncodeError as error:
         return f"{path} is not text that UTF-8 can hold: {error}"
     if size > STRING_SIZE_BYTES_MAX:
-        return f"{path} has {size} bytes of UTF-8; at most {STRING_SIZE_BYTES_MAX} can travel"
+        return f"{path} has {size} bytes of UTF-8; at most {STRING_SIZE_BYTES_MAX} are allowed"
     return None
 
 

@@ -1,8 +1,8 @@
-"""Frame headers: what stands before every request and response.
+"""Frame headers: what precedes every request and response.
 
 A frame is a 4-byte size and that many bytes. Request header version 2 and response header
 version 1 belong to flexible message versions (KIP-482); ApiVersions always answers with header
-version 0, so that a client can read the answer to a version it should not have asked for (KIP-511).
+version 0, so that clients can read the answer to a version that is not supported (KIP-511).
 """
 
 from __future__ import annotations
@@ -12,35 +12,33 @@ from typing import Any, NamedTuple
 
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.exceptions import EncodeError, MalformedMessageError
-from minikafka.protocol.schema import Message
-from minikafka.protocol.varints import (
+from minikafka.protocol.flexible import (
     STRING_SIZE_BYTES_MAX,
     announces_too_much,
     read_unsigned_varint,
     skip_tagged_fields,
 )
+from minikafka.protocol.schema import Message
 
 SIZE = struct.Struct(">i")
-"""The size that begins every frame; it does not count itself."""
+"""The size at the start of every frame; it does not include itself."""
 
 FRAME_SIZE_BYTES_MAX = 2**31 - 1
-"""The largest size that a frame can announce."""
+"""The largest size that fits the size field."""
 
 HEADER_TAGS_MAX = 64
-"""More tagged fields than this in a header are refused (Kafka defines none)."""
+"""Headers with more tagged fields than this are refused (Kafka defines none)."""
 
 _PEEK = struct.Struct(">hhi")
 _FIXED = struct.Struct(">hhih")
 _CORRELATION = struct.Struct(">i")
 _CORRELATION_POSITION = 8
-"""Where it stands in a request frame, which begins with its size."""
+"""Where the correlation id is in a request frame, size included."""
 
 _HOLE = bytes(SIZE.size)
 
 
 class RequestHeader(NamedTuple):
-    """Who asks what: key and version of the API, the number to answer under, the client's name."""
-
     api_key: int
     api_version: int
     correlation_id: int
@@ -48,7 +46,7 @@ class RequestHeader(NamedTuple):
 
 
 def peek_api(frame: memoryview) -> tuple[int, int, int]:
-    """Read (api_key, api_version, correlation_id) alone: all that an unknown API can be asked for.
+    """Read (api_key, api_version, correlation_id), which every request begins with.
 
     Raises:
         MalformedMessageError: the frame has fewer than 8 bytes.
@@ -63,10 +61,10 @@ def peek_api(frame: memoryview) -> tuple[int, int, int]:
 def decode_request_header(frame: memoryview, *, flexible: bool) -> tuple[RequestHeader, int]:
     """Read the header at the start of a frame; returns it and where the message starts.
 
-    The client id has its fixed length field in flexible headers too.
+    The client id is not a compact string even in flexible headers.
 
     Raises:
-        MalformedMessageError: the frame ends early, or the client id or a tag is impossible.
+        MalformedMessageError: the frame ends early, or the client id or a tag is invalid.
     """
     try:
         api_key, api_version, correlation_id, size = _FIXED.unpack_from(frame)
@@ -91,13 +89,13 @@ def decode_response_header(frame: memoryview, *, flexible: bool) -> tuple[int, i
     ``flexible`` must be False for ApiVersions in every version.
 
     Raises:
-        MalformedMessageError: the frame ends early, or a tag is impossible.
+        MalformedMessageError: the frame ends early, or a tag is invalid.
     """
     try:
         (correlation_id,) = _CORRELATION.unpack_from(frame)
         position = _CORRELATION.size
         if flexible:
-            # Kafka defines no tagged fields here: most often there is a zero and nothing else.
+            # Kafka defines no tagged fields here, so there is usually just a zero.
             position = skip_header_tags(frame, position) if frame[position] else position + 1
     except (struct.error, IndexError) as error:
         raise MalformedMessageError(f"response header: {error}") from None
@@ -105,7 +103,7 @@ def decode_response_header(frame: memoryview, *, flexible: bool) -> tuple[int, i
 
 
 def skip_header_tags(frame: memoryview, position: int) -> int:
-    """Step over a header's tagged fields; returns where the message starts.
+    """Skip a header's tagged fields; returns where the message starts.
 
     Raises:
         IndexError: the frame ends inside a number.
@@ -118,7 +116,7 @@ def skip_header_tags(frame: memoryview, position: int) -> int:
 
 
 def request_prefix(message: type[Message], version: int, client_id: str | None) -> bytes:
-    """What all requests of a client begin with in one API and version, but for the numbers.
+    """The start of all requests of one client, API and version; correlation id and size are 0.
 
     Raises:
         EncodeError: the client id is too long.
@@ -126,7 +124,7 @@ def request_prefix(message: type[Message], version: int, client_id: str | None) 
     name = b"" if client_id is None else client_id.encode(errors="replace")
     if len(name) > STRING_SIZE_BYTES_MAX:
         raise EncodeError(
-            f"a client id of {len(name)} bytes; at most {STRING_SIZE_BYTES_MAX} can travel"
+            f"a client id of {len(name)} bytes; at most {STRING_SIZE_BYTES_MAX} are allowed"
         )
     size = -1 if client_id is None else len(name)
     prefix = _HOLE + _FIXED.pack(message.API_KEY, version, 0, size) + name
@@ -136,10 +134,10 @@ def request_prefix(message: type[Message], version: int, client_id: str | None) 
 def encode_request_after(
     prefix: bytes, message: Message, version: int, correlation_id: int
 ) -> list[Any]:
-    """`encode_request` for those who send many: ``prefix`` is `request_prefix` of this version.
+    """`encode_request` with the ``prefix`` that `request_prefix` returned for this version.
 
     Raises:
-        EncodeError: a value cannot travel, or the frame is larger than 2 GiB.
+        EncodeError: a value cannot be encoded, or the frame is larger than 2 GiB.
         UnsupportedVersionError: the message has no such version.
     """
     parts = with_size(message.encode(version, prefix))
@@ -153,7 +151,7 @@ def encode_request(
     """A whole request frame as a list of buffers, size prefix included.
 
     Raises:
-        EncodeError: a value cannot travel, or the frame is larger than 2 GiB.
+        EncodeError: a value cannot be encoded, or the frame is larger than 2 GiB.
         UnsupportedVersionError: the message has no such version.
     """
     prefix = request_prefix(type(message), version, client_id)
@@ -164,7 +162,7 @@ def encode_response(message: Message, version: int, correlation_id: int) -> list
     """A whole response frame as a list of buffers and payloads, size prefix included.
 
     Raises:
-        EncodeError: a value cannot travel, or the frame is larger than 2 GiB.
+        EncodeError: a value cannot be encoded, or the frame is larger than 2 GiB.
         UnsupportedVersionError: the message has no such version.
     """
     header = _HOLE + _CORRELATION.pack(correlation_id)
@@ -174,13 +172,13 @@ def encode_response(message: Message, version: int, correlation_id: int) -> list
 
 
 def with_size(parts: list[Any]) -> list[Any]:
-    """Write the frame's size into the four bytes that the first buffer begins with.
+    """Write the frame's size into the first four bytes of the first buffer.
 
     Raises:
-        EncodeError: the frame is larger than its size field can say.
+        EncodeError: the frame is larger than 2 GiB.
     """
     size = sum(map(len, parts)) - SIZE.size
     if size > FRAME_SIZE_BYTES_MAX:
-        raise EncodeError(f"a frame of {size} bytes; at most {FRAME_SIZE_BYTES_MAX} can travel")
+        raise EncodeError(f"a frame of {size} bytes; at most {FRAME_SIZE_BYTES_MAX} are allowed")
     SIZE.pack_into(parts[0], 0, size)
     return parts

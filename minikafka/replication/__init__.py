@@ -1,10 +1,13 @@
-"""Replication of a partition as pure state machines: `LeaderReplica` and `FollowerReplica`.
+"""Replication of one partition, as pure state machines: `LeaderReplica` and `FollowerReplica`.
 
-``leader``: high watermark and in-sync replicas. ``hand_over``: how a leader goes without losing a
-record. ``follower``: truncation and appending. ``damage``: what to do about a damaged log first.
-``divergence``: where two logs part, as a leader answers it and a follower cuts. The shell moves
-the bytes: a follower's position goes to the leader, through `find_divergence` and
-`LeaderReplica.follower_fetched`, and the answer comes back into `FollowerReplica.answered`.
+This floor decides what is committed (the high watermark), who is in sync, where a follower cuts its
+log, and how a leader hands over. It touches no log, socket or clock: offsets, epochs and the time
+go in, effects come out, and the broker's replica room carries them out. It knows nothing of topics,
+of the metadata log or of Raft, and it may import `storage` and `protocol` only.
+
+``leader``: high watermark, in-sync replicas, hand-over. ``follower``: truncation and appending.
+``divergence``: where two logs diverge, for the leader's answer and the follower's cut.
+``damage``: what a replica does about a damaged log first.
 """
 
 from .damage import cut_before_leading

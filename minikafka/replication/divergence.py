@@ -1,11 +1,11 @@
-"""Where two logs part (KIP-101, KIP-279, KIP-595): the questions a leader and a follower answer.
+"""Where two logs diverge (KIP-101, KIP-279, KIP-595), seen by the leader and by the follower.
 
 Two logs agree up to an offset when the record before it has the same leader epoch in both: one
 leader writes an epoch's records, each offset once. A follower therefore fetches with the epoch of
-its last record. A leader that has not the same record there answers with the largest epoch it
-knows at or below that one, and where it ended. The follower cuts to the smaller of that end and
-its own end of that epoch, and asks again with what is its last record then: every step leaves an
-older epoch, so it ends. High watermarks play no part: a follower's is always late (KAFKA-1211).
+its last record. A leader that does not have that record answers with the largest epoch it knows
+at or below that one, and where it ended. The follower cuts to the smaller of that end and its own
+end of that epoch, and asks again from its new last record: every step leaves an older epoch, so it
+terminates. High watermarks play no part: a follower's always lags (KAFKA-1211).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from minikafka.storage.errors import OffsetOutOfRange
-from minikafka.storage.results import NO_EPOCH, EpochEndOffset
+from minikafka.storage.leader_epochs import NO_EPOCH, EpochEndOffset
 
 __all__ = ["EpochHistory", "find_divergence", "truncation_offset"]
 
 
 class EpochHistory(Protocol):
-    """What both sides know of their log; `minikafka.storage.log.Log` is one."""
+    """The part of `minikafka.storage.log.Log` that both sides use."""
 
     @property
     def log_start_offset(self) -> int:
@@ -32,14 +32,14 @@ class EpochHistory(Protocol):
         ...
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
-        """Largest epoch at or below, and its end; (-1, -1) when it is newer than all."""
+        """The largest epoch at or below it, and its end; (-1, -1) when it is newer than all."""
         ...
 
 
 def find_divergence(
     log: EpochHistory, *, fetch_offset: int, last_fetched_epoch: int
 ) -> EpochEndOffset | None:
-    """Decide whether a fetch continues what is in the leader's log. Also for consumers (KIP-320).
+    """Check whether a fetch continues the leader's log. Also for consumers (KIP-320).
 
     Args:
         log: The leader's.
@@ -48,14 +48,14 @@ def find_divergence(
             client does not say).
 
     Returns:
-        None: serve it. Else the diverging epoch and its end, for the answer.
+        None to serve the fetch; otherwise the diverging epoch and its end, for the answer.
 
     Raises:
         OffsetOutOfRange: the log does not have that offset, or no epoch to compare with.
     """
     if fetch_offset < log.log_start_offset:
         raise OffsetOutOfRange(
-            f"offset {fetch_offset} is asked for, the log begins at {log.log_start_offset}"
+            f"offset {fetch_offset} was requested, the log begins at {log.log_start_offset}"
         )
     if last_fetched_epoch != NO_EPOCH:
         end = log.end_offset_for_epoch(last_fetched_epoch)
@@ -65,7 +65,7 @@ def find_divergence(
             return end
     elif fetch_offset > log.log_end_offset:
         raise OffsetOutOfRange(
-            f"offset {fetch_offset} is asked for, the log ends at {log.log_end_offset}"
+            f"offset {fetch_offset} was requested, the log ends at {log.log_end_offset}"
         )
     return None
 
@@ -87,5 +87,5 @@ def truncation_offset(log: EpochHistory, diverging: EpochEndOffset) -> int:
     if own.leader_epoch == NO_EPOCH:
         # The leader's epoch is newer than any of ours, or we have none: all epochs agree.
         return min(diverging.end_offset, log.log_end_offset)
-    # We have not the leader's epoch but an older one: what follows that is not the leader's.
+    # We lack the leader's epoch but have an older one: what follows that is not the leader's.
     return min(own.end_offset, log.log_end_offset)

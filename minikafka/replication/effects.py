@@ -1,4 +1,4 @@
-"""What a replica asks its shell to do. A list of effects is carried out in its order."""
+"""What a replica asks its shell to do. The shell carries out a list of effects in order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 NO_LEADER: Final = -1
-"""Nobody, where a broker id is expected."""
+"""No broker, where a broker id is expected."""
 
 
 class AdvanceHighWatermark(NamedTuple):
@@ -36,7 +36,7 @@ class AdvanceHighWatermark(NamedTuple):
 class BeginEpoch(NamedTuple):
     """Remember where this leader's epoch begins: ``log.leader_epochs.assign(epoch, start)``.
 
-    Before anything is served: followers find the point where they diverge with it (KIP-101).
+    Before anything is served: followers find the point of divergence with it (KIP-101).
     """
 
     leader_epoch: int
@@ -53,15 +53,15 @@ class IsrMember(NamedTuple):
 class ProposeIsr(NamedTuple):
     """Send this to the active controller; if it is refused or lost, call `isr_refused`.
 
-    The same proposal is given out again until the metadata log brings a newer state: it is made
-    for one partition epoch, so the controller can take it only once.
+    The same proposal is repeated until the metadata log brings a newer state: it is made for one
+    partition epoch, so the controller can accept it only once.
 
     Attributes:
-        leader_epoch: The epoch that the proposer leads in.
+        leader_epoch: The proposer's.
         partition_epoch: Of the state that the proposal changes.
-        isr: The ISR as it shall be.
-        leader: Who shall lead from now on: `NO_LEADER` leaves that as it is; the leader itself
-            takes back everything that it proposed before, and changes the partition epoch.
+        isr: The new ISR.
+        leader: The new leader. `NO_LEADER` changes nothing; the present leader withdraws everything
+            that it proposed before, and gets a new partition epoch.
     """
 
     leader_epoch: int
@@ -76,17 +76,17 @@ class ProposeIsr(NamedTuple):
 
 
 class Freeze(NamedTuple):
-    """Append nothing any more, until `Thaw` or the end of this leadership: see `hand_over`.
+    """Stop appending until `Thaw` or the end of this leadership: see `leader`, hand-over.
 
-    New produce requests wait, for a second or so; what is appended already goes on being
-    replicated, fetched and acknowledged.
+    New produce requests wait, for a second or so; what is already appended is still replicated,
+    fetched and acknowledged.
     """
 
     next_leader: int
 
 
 class Thaw(NamedTuple):
-    """Append again: the waiting produce requests go on."""
+    """Append again, beginning with the waiting produce requests."""
 
 
 LeaderEffect = AdvanceHighWatermark | BeginEpoch | ProposeIsr | Freeze | Thaw
@@ -95,8 +95,8 @@ LeaderEffect = AdvanceHighWatermark | BeginEpoch | ProposeIsr | Freeze | Thaw
 class TruncateTo(NamedTuple):
     """Cut the log: the leader does not have what is at ``offset`` and above.
 
-    ``is_below_high_watermark``: records that were committed are lost, which only an unclean
-    election (or a broken disk) explains. Say so in the log.
+    ``is_below_high_watermark``: committed records are lost, which only an unclean election (or a
+    broken disk) explains. Log it.
     """
 
     offset: int
@@ -115,7 +115,7 @@ class RestartAt(NamedTuple):
 
 
 class AppendRecords(NamedTuple):
-    """Append the leader's batches as they are; if that fails, call `append_failed` and stop."""
+    """Append the leader's batches unchanged; if that fails, call `append_failed` and stop."""
 
     records: Buffer
 
@@ -123,14 +123,14 @@ class AppendRecords(NamedTuple):
 class FollowHighWatermark(NamedTuple):
     """Set the log's high watermark to the smaller of ``offset`` and the log's end.
 
-    It may go back, when the leader does not have what was committed (see `TruncateTo`).
+    It goes back if the leader does not have what was committed (see `TruncateTo`).
     """
 
     offset: int
 
 
 class AdvanceLogStart(NamedTuple):
-    """The leader's log begins at ``offset`` now (DeleteRecords, retention); so does this one."""
+    """Move the log start to the leader's (DeleteRecords, retention)."""
 
     offset: int
 

@@ -1,8 +1,8 @@
-"""The follower's side of a replicated partition: ask the leader, cut what it has not, append.
+"""The follower's side of a replicated partition: fetch, cut what the leader lacks, append.
 
-One `FollowerReplica` per partition that this broker follows. The shell asks the leader with
-`position`, gives `answered` what came back, and carries out the effects on the log at once; the
-machine looks at the log's offsets and epochs but never changes it.
+One `FollowerReplica` per partition that this broker follows. The shell fetches from `position`,
+passes the response to `answered`, and immediately applies the effects to the log; the machine
+reads the log's offsets and epochs but never changes it.
 
 =============  ==========================  ========================================================
 state          event                       then
@@ -11,19 +11,19 @@ TRUNCATING     diverging answer            cut; ask again: TRUNCATING
 TRUNCATING     an answer that agrees       append, follow the high watermark: FETCHING
 FETCHING       an answer that agrees       append, follow the high watermark
 FETCHING       diverging answer            cut (the leader's log changed unnoticed): TRUNCATING
-both           OFFSET_OUT_OF_RANGE         cut or begin anew at the leader's start: TRUNCATING
-both           another error, no answer    WAITING for a growing while
+both           OFFSET_OUT_OF_RANGE         cut or restart at the leader's start: TRUNCATING
+both           another error, no answer    WAITING, with back-off
 both           append_failed               WAITING
 WAITING        its time has come           TRUNCATING
 all            leader_changed              TRUNCATING
 all            answer to another question  nothing
 =============  ==========================  ========================================================
 
-TRUNCATING means: the log may hold what this leader has not. Such records must not be shown, so a
+TRUNCATING means: the log may hold records that this leader lacks. Consumers must not see them, so a
 diverging answer never moves the high watermark (KAFKA-14704); an answer that agrees proves that
 everything below the fetch offset is the leader's, and only then min(leader's high watermark, own
-end) is right. An answer counts only for the question that is open: same leader epoch, same offset,
-same last epoch (KAFKA-7786, KAFKA-7164).
+end) is right. An answer counts only for the current position: same leader epoch, same offset, same
+last epoch (KAFKA-7786, KAFKA-7164).
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from typing import Final, NamedTuple, Protocol
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.storage.disk import Buffer
-from minikafka.storage.leader_epochs import LeaderEpochCache
-from minikafka.storage.results import EpochEndOffset
+from minikafka.storage.leader_epochs import EpochEndOffset, LeaderEpochCache
 
 from .damage import DamagedLog, first_damage
 from .divergence import EpochHistory, truncation_offset
@@ -51,19 +50,17 @@ __all__ = ["FetchAnswer", "FetchPosition", "FollowerLog", "FollowerReplica", "Fo
 
 RETRY_TIME_MIN_S: Final = 0.02
 RETRY_TIME_MAX_S: Final = 1.0
-"""After an error a follower asks again after RETRY_TIME_MIN_S; each time twice that, up to this."""
+"""After an error a follower retries after RETRY_TIME_MIN_S, doubling up to this."""
 
 
 class FollowerState(Enum):
-    """See the module's text."""
-
     TRUNCATING = "truncating"
     FETCHING = "fetching"
     WAITING = "waiting"
 
 
 class FollowerLog(EpochHistory, DamagedLog, Protocol):
-    """What a follower looks at; `minikafka.storage.log.Log` is one."""
+    """The part of `minikafka.storage.log.Log` that a follower reads."""
 
     @property
     def high_watermark(self) -> int:
@@ -72,7 +69,7 @@ class FollowerLog(EpochHistory, DamagedLog, Protocol):
 
     @property
     def leader_epochs(self) -> LeaderEpochCache:
-        """Which epoch began where."""
+        """Where each epoch began."""
         ...
 
 
@@ -80,10 +77,10 @@ class FetchPosition(NamedTuple):
     """What a follower asks its leader.
 
     Attributes:
-        leader_epoch: Of the leader it means.
-        fetch_offset: It has everything below.
+        leader_epoch: Of the leader that the request is meant for.
+        fetch_offset: The follower has everything below it.
         last_fetched_epoch: Leader epoch of the record before it, -1 without one.
-        log_start_offset: Where its log begins.
+        log_start_offset: The follower's.
     """
 
     leader_epoch: int
@@ -96,11 +93,8 @@ class FetchAnswer(NamedTuple):
     """What the leader answers.
 
     Attributes:
-        error_code: OFFSET_OUT_OF_RANGE has the log's offsets; of others only the code counts.
-        high_watermark: The leader's.
-        log_start_offset: Where its log begins.
-        log_end_offset: Where its log ends.
-        diverging: The logs part here (then there are no records); None if they agree.
+        error_code: OFFSET_OUT_OF_RANGE comes with the leader's offsets; other errors alone.
+        diverging: Where the logs diverge (then there are no records); None if they agree.
         records: Whole batches from the fetch offset on, None when there are none.
     """
 
@@ -115,13 +109,7 @@ class FetchAnswer(NamedTuple):
 class FollowerReplica:
     """A partition's follower. Times are seconds of any monotonic clock.
 
-    Call `begin` first, and again never: the next leader is told with `leader_changed`.
-
-    Attributes:
-        leader_id: The leader, as the metadata log says.
-        leader_epoch: Its epoch.
-        state: See the module's text.
-        retry_at: When WAITING ends.
+    Call `begin` once, first; report later leaders with `leader_changed`.
     """
 
     __slots__ = ("_attempts", "_log", "leader_epoch", "leader_id", "retry_at", "state")
@@ -135,14 +123,14 @@ class FollowerReplica:
         self._attempts = 0
 
     def begin(self) -> list[FollowerEffect]:
-        """Begin to follow: cut where the disk was damaged, see `damage`."""
+        """Begin to follow: cut the log at the first damage (see `damage`)."""
         damaged_from = first_damage(self._log)
         if damaged_from is None:
             return []
         return [TruncateTo(damaged_from, is_below_high_watermark=False)]
 
     def leader_changed(self, leader_id: int, leader_epoch: int) -> None:
-        """The metadata log names a leader; an older epoch is no news."""
+        """The metadata log names a leader; an older epoch is ignored."""
         if leader_epoch > self.leader_epoch:
             self.leader_id = leader_id
             self.leader_epoch = leader_epoch
@@ -150,7 +138,7 @@ class FollowerReplica:
             self._attempts = 0
 
     def position(self) -> FetchPosition | None:
-        """What to ask now; None while WAITING."""
+        """The next fetch; None while WAITING."""
         if self.state is FollowerState.WAITING:
             return None
         log = self._log
@@ -164,7 +152,7 @@ class FollowerReplica:
     def answered(
         self, asked: FetchPosition, answer: FetchAnswer, now: float
     ) -> list[FollowerEffect]:
-        """Decide what the leader's answer to ``asked`` means for the log."""
+        """Turn the leader's answer to ``asked`` into changes of the log."""
         effects: list[FollowerEffect] = []
         log = self._log
         if (
@@ -194,7 +182,7 @@ class FollowerReplica:
         return effects
 
     def not_answered(self, now: float) -> None:
-        """The leader could not be reached, or the answer made no sense."""
+        """The leader could not be reached, or its answer was malformed."""
         if self.state is not FollowerState.WAITING:
             self._wait(now)
 
@@ -207,7 +195,7 @@ class FollowerReplica:
         return self.retry_at if self.state is FollowerState.WAITING else None
 
     def expire(self, now: float) -> None:
-        """The time is `deadline` or later: `position` has something to ask again."""
+        """End WAITING if it is time."""
         if self.state is FollowerState.WAITING and now >= self.retry_at:
             self.state = FollowerState.TRUNCATING
 
@@ -224,7 +212,7 @@ class FollowerReplica:
         log = self._log
         self.state = FollowerState.TRUNCATING
         if log.log_end_offset < answer.log_start_offset:
-            # Retention on the leader was faster than we are; what is gone there may go here.
+            # Retention on the leader was faster than we are; what it deleted we may delete.
             effects.append(RestartAt(answer.log_start_offset, is_below_high_watermark=False))
         elif log.log_end_offset > answer.log_end_offset:
             self._cut(answer.log_end_offset, answer, effects)

@@ -1,4 +1,4 @@
-"""What a leader knows about one of its followers, and which brokers may be in an ISR at all."""
+"""What a leader knows about one of its followers, and which brokers may be in an ISR."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class EligibleBrokers:
 
     Attributes:
         epochs: Broker epoch by broker id, of all brokers that are not fenced.
-        shutting_down: Those of them that are about to stop: they stay in an ISR where they are
-            members, but do not join one and do not become leaders.
+        shutting_down: Those of them that are about to stop: they stay in the ISRs they are in, but
+            join no other and do not become leaders.
     """
 
     __slots__ = ("epochs", "shutting_down")
@@ -32,7 +32,7 @@ class EligibleBrokers:
         self.shutting_down = shutting_down
 
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
-        """Whether a follower that fetched with that broker epoch may become a member."""
+        """Whether a follower that fetched with that broker epoch may join an ISR."""
         return self.epochs.get(broker_id) == broker_epoch and broker_id not in self.shutting_down
 
 
@@ -40,15 +40,11 @@ class FollowerProgress:
     """One follower, as its fetches in this leader epoch show it.
 
     Attributes:
-        broker_id: Who it is.
-        broker_epoch: Of its last fetch: which life of that broker this is about (KIP-903).
+        broker_epoch: Of its last fetch: identifies the incarnation of the broker (KIP-903).
         fetch_offset: The follower has everything below it; -1 before its first fetch in this
             leader epoch. It goes down only when the follower has lost records.
-        log_start_offset: Where its log begins.
-        last_fetch_at: When it last fetched.
-        leader_end_at_last_fetch: The leader's log end at that time.
         last_caught_up_at: The last time at which it had everything the leader had.
-        join_after: A refused join is not proposed again before.
+        join_after: A refused join is not proposed again before this time.
     """
 
     __slots__ = (
@@ -68,7 +64,7 @@ class FollowerProgress:
         self.forget(LONG_AGO)
 
     def forget(self, last_caught_up_at: float) -> None:
-        """A new leader epoch: nothing is known about its log, and it has time to show it."""
+        """A new leader epoch: nothing is known about the follower's log until it fetches."""
         self.fetch_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.last_fetch_at = LONG_AGO
@@ -84,13 +80,13 @@ class FollowerProgress:
         leader_end_offset: int,
         now: float,
     ) -> None:
-        """Take over a fetch.
+        """Record a fetch.
 
         A follower behind a busy leader never reaches its end; it counts as caught up at the time
-        of its previous fetch when it has by now what the leader had then.
+        of its previous fetch once it has what the leader had then.
         """
         if fetch_offset < self.fetch_offset or broker_epoch != self.broker_epoch != UNKNOWN_EPOCH:
-            self.last_caught_up_at = LONG_AGO  # it has lost records, or lives anew
+            self.last_caught_up_at = LONG_AGO  # it has lost records, or is a new process
         elif fetch_offset >= self.leader_end_at_last_fetch:
             self.last_caught_up_at = max(self.last_caught_up_at, self.last_fetch_at)
         if fetch_offset >= leader_end_offset:

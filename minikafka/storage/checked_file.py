@@ -1,11 +1,11 @@
-"""Small files that only this broker reads: msgpack behind a CRC, so that damage is noticed.
+"""Small files that only this broker reads: msgpack behind a CRC that reveals damage.
 
     offset size
          0    4 CRC-32C of everything after it
          4      msgpack of [kind, value]
 
-`kind` names what the file holds ("producer-snapshot"), so that a file under a wrong name is
-noticed too. The floor's only contact with msgpack, which carries no type information.
+`kind` names what the file holds ("producer-snapshot"), so that a file under the wrong name is
+noticed, too. Only this module knows msgpack, which carries no type information.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ Plain: TypeAlias = bool | int | float | str | bytes | Sequence["Plain"] | dict[s
 """What msgpack carries here; tuples come back as lists."""
 
 CHECKED_FILE_SIZE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Largest checked file that is read: 10,000 partitions' checkpoints are a hundredth of it."""
+"""Largest checked file that is read: checkpoints of 10,000 partitions are a hundredth of it."""
 
 _CRC: Final = Struct(">I")
 
@@ -31,7 +31,6 @@ class DamagedFile(StorageError):
 
 
 def pack(value: Plain) -> bytes:
-    """Msgpack of `value`."""
     return msgpack.packb(value, use_bin_type=True)
 
 
@@ -54,9 +53,9 @@ def decode_checked(kind: str, content: bytes, *, path: str) -> Plain:
     """The value in a checked file.
 
     Args:
-        kind: What the file has to hold.
+        kind: What the file should hold.
         content: The whole file.
-        path: Its path, for the error.
+        path: For the error.
 
     Raises:
         DamagedFile: torn, changed, or another kind.
@@ -72,6 +71,6 @@ def decode_checked(kind: str, content: bytes, *, path: str) -> Plain:
     except ValueError as error:
         raise DamagedFile(f"{path}: not the content of a {kind} file: {error}") from error
     if not isinstance(value, list) or len(value) != 2 or value[0] != kind:
-        raise DamagedFile(f"{path}: this does not hold: {kind}")
+        raise DamagedFile(f"{path}: its kind is not {kind}")
     content_value: Plain = value[1]
     return content_value

@@ -1,4 +1,4 @@
-"""Whose data directory it is: the `meta` file."""
+"""Which node and cluster a data directory belongs to: its `meta` file."""
 
 from typing import Final, cast
 
@@ -11,7 +11,7 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.errors import WrongDataDirectory
 
 FORMAT_VERSION: Final = 1
-"""Of everything in a data directory; another one is refused."""
+"""Of everything in a data directory; any other is refused."""
 
 META_FILE_NAME: Final = "meta"
 _META_KIND: Final = "data-directory"
@@ -20,14 +20,14 @@ _META_KIND: Final = "data-directory"
 def check_meta(
     disk: Disk, path: str, node_id: int, cluster_id: str | None, new_cluster_id: str
 ) -> str:
-    """Compare a data directory with its owner, or take possession of a new one.
+    """Check that a data directory belongs to this node, or claim a new one.
 
     Args:
         disk: Where it is.
         path: The directory.
         node_id: This broker.
         cluster_id: The cluster it must belong to, None for any.
-        new_cluster_id: What a new directory gets; empty when the cluster is not known yet.
+        new_cluster_id: For a new directory; empty when the cluster is not known yet.
 
     Returns:
         Its cluster id.
@@ -60,6 +60,6 @@ def check_meta(
 
 
 def write_meta(disk: Disk, path: str, node_id: int, cluster_id: str) -> None:
-    """Say whose a data directory is; durable on return. Raises OSError."""
+    """Write the `meta` file; durable on return. Raises OSError."""
     meta = encode_checked(_META_KIND, [FORMAT_VERSION, cluster_id, node_id])
     disk.replace_file(f"{path}/{META_FILE_NAME}", meta, sync=True)

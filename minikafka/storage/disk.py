@@ -1,12 +1,12 @@
-"""The one door to the disk: everything else in the storage floor goes through a `Disk`.
+"""The one door to the disk: everything else in storage goes through a `Disk`.
 
 `RealDisk` is the operating system; tests have a `MemoryDisk` that can lose unsynced writes, tear
 a write, flip a bit, fill up, or fail. Both raise OSError, and nothing but OSError, when the disk
 does not do what it was asked.
 
-What a write means: `pwritev` puts bytes into the page cache (they survive the process, not a power
-failure); `fsync` makes the bytes of one file durable; `sync_directory` makes created, renamed and
-removed *names* durable. A rename is atomic: after a crash the old or the new name is there.
+What a write means: `pwritev` puts bytes into the page cache (they survive the process, but not a
+power failure); `fsync` makes the bytes of one file durable; `sync_directory` makes created, renamed
+and removed *names* durable. A rename is atomic: after a crash the old or the new name is there.
 """
 
 import errno
@@ -22,7 +22,7 @@ from minikafka.storage.errors import DirectoryLocked
 Buffer = bytes | bytearray | memoryview
 
 OPEN_FILES_MAX: Final = 512
-"""Default limit of a `FileCache`: fits beside 256 connections into a limit of 1024 descriptors."""
+"""Default limit of a `FileCache`: leaves room for 256 connections within 1024 descriptors."""
 
 OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 """What opening a file fails with when the process, or the machine, has too many open."""
@@ -31,7 +31,7 @@ _BUFFERS_PER_WRITE_MAX: Final = 512  # Linux takes 1024, POSIX promises 16
 
 
 class DiskFile(Protocol):
-    """An open file. It is closed when the last reference to it goes, or by `close`."""
+    """An open file. It is closed with the last reference to it, or by `close`."""
 
     @property
     def path(self) -> str:
@@ -43,7 +43,7 @@ class DiskFile(Protocol):
         ...
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
-        """Write all buffers one after the other; on OSError any part of them may be there."""
+        """Write all buffers one after the other; on OSError any part of them may be written."""
         ...
 
     def size(self) -> int:
@@ -63,11 +63,11 @@ class DiskFile(Protocol):
         ...
 
     def fileno(self) -> int | None:
-        """Descriptor for os.sendfile, or None when there is none (a disk in memory)."""
+        """Descriptor for os.sendfile; None for a disk in memory."""
         ...
 
     def close(self) -> None:
-        """Close it now, whoever still holds it; a second call does nothing."""
+        """Close it now, even if it is still referenced; a second call does nothing."""
         ...
 
 
@@ -75,12 +75,12 @@ class DiskLock(Protocol):
     """An exclusive lock on a file that ends with the process."""
 
     def release(self) -> None:
-        """Give it back; a second call does nothing."""
+        """Release it; a second call does nothing."""
         ...
 
 
 class Disk(Protocol):
-    """What the storage floor needs of a file system. Every method raises OSError on failure."""
+    """What storage needs of a file system. Every method raises OSError on failure."""
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
         """Open for reading and writing; with `create` make an empty file if there is none."""
@@ -99,7 +99,7 @@ class Disk(Protocol):
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its missing parents; one that exists is fine."""
+        """Make a directory and its missing parents; it may exist."""
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -107,11 +107,11 @@ class Disk(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file; one that is not there is fine."""
+        """Remove a file if it exists."""
         ...
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory and the files in it; one that is not there is fine."""
+        """Remove a directory, if it exists, and the files in it."""
         ...
 
     def sync_directory(self, path: str) -> None:
@@ -144,14 +144,14 @@ class Disk(Protocol):
 
 
 class FileSlice(NamedTuple):
-    """Part of an open file, ready to be sent: the file stays open as long as the slice lives."""
+    """Part of an open file, ready to be sent; it keeps the file open."""
 
     file: DiskFile
     position: int
     size_bytes: int
 
     def read(self) -> bytes:
-        """The bytes; for a socket that cannot sendfile.
+        """The bytes, for a socket that cannot use sendfile.
 
         Raises:
             OSError: the disk failed, or the file was truncated meanwhile.
@@ -168,21 +168,16 @@ class FileSlice(NamedTuple):
 class FileCache:
     """Keeps at most `open_files_max` files open: the ones used last.
 
-    An evicted file stays open for whoever still holds it (a `FileSlice` on its way to the network)
-    and is closed with the last reference. Any thread may call any method.
+    An evicted file stays open while it is referenced (by a `FileSlice` on its way to the network).
+    Any thread may call any method.
     """
 
-    __slots__ = ("_disk", "_files", "_open_files_max")
+    __slots__ = ("_files", "_open_files_max", "disk")
 
     def __init__(self, disk: Disk, open_files_max: int = OPEN_FILES_MAX) -> None:
-        self._disk: Final = disk
+        self.disk: Final = disk
         self._open_files_max: Final = max(open_files_max, 1)
         self._files: OrderedDict[str, DiskFile] = OrderedDict()
-
-    @property
-    def disk(self) -> Disk:
-        """The disk underneath."""
-        return self._disk
 
     def __len__(self) -> int:
         return len(self._files)
@@ -199,7 +194,7 @@ class FileCache:
             return files[path]
         except KeyError:
             pass  # not open, or another thread evicted it between the two lines
-        file = self._disk.open(path, create=create)
+        file = self.disk.open(path, create=create)
         files[path] = file
         try:
             while len(files) > self._open_files_max:
@@ -213,12 +208,12 @@ class FileCache:
         self._files.pop(path, None)
 
     def make_room(self) -> None:
-        """Drop all files, so that those nobody holds are closed."""
+        """Drop all files, so that unreferenced ones are closed."""
         for path in list(self._files):
             self._files.pop(path, None)
 
     def forget_directory(self, directory: str) -> None:
-        """Drop all files of a directory that was renamed, removed or is opened anew."""
+        """Drop all files of a directory that was renamed, removed or is about to be reopened."""
         prefix = directory + "/"
         for path in list(self._files):
             if path.startswith(prefix):
@@ -239,7 +234,6 @@ class RealFile:
         self.close()
 
     def pread(self, position: int, size_bytes: int) -> bytes:
-        """Read up to `size_bytes`; fewer only at the end of the file."""
         content = os.pread(self._descriptor, size_bytes, position)
         if len(content) == size_bytes or not content:
             return content
@@ -255,7 +249,6 @@ class RealFile:
         return b"".join(pieces)
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
-        """Write all buffers one after the other."""
         written = os.pwritev(self._descriptor, buffers[:_BUFFERS_PER_WRITE_MAX], position)
         size_bytes = sum(map(len, buffers))
         if written != size_bytes:
@@ -274,27 +267,21 @@ class RealFile:
                 position += written
 
     def size(self) -> int:
-        """Size in bytes."""
         return os.fstat(self._descriptor).st_size
 
     def modified_ms(self) -> int:
-        """When it was last written, milliseconds since 1970."""
         return os.fstat(self._descriptor).st_mtime_ns // 1_000_000
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut the file."""
         os.ftruncate(self._descriptor, size_bytes)
 
     def fsync(self) -> None:
-        """Make its bytes and its size durable."""
         os.fdatasync(self._descriptor)
 
     def fileno(self) -> int:
-        """The descriptor."""
         return self._descriptor
 
     def close(self) -> None:
-        """Close it now."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -306,7 +293,7 @@ def _keep_everything() -> None:
 
 @final
 class RealLock:
-    """An flock; the kernel releases it when the process ends, however it ends."""
+    """An flock; the kernel releases it when the process ends, in whatever way."""
 
     __slots__ = ("_file",)
 
@@ -314,7 +301,6 @@ class RealLock:
         self._file: RealFile | None = file
 
     def release(self) -> None:
-        """Close the descriptor, which releases the lock."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -325,7 +311,7 @@ class RealDisk:
     """The operating system's file system.
 
     Attributes:
-        make_room: Called when there are too many open files, before it is tried once more.
+        make_room: Called when there are too many open files, before the one retry.
     """
 
     __slots__ = ("make_room",)
@@ -344,19 +330,15 @@ class RealDisk:
         return RealFile(path, os.open(path, flags, 0o644))
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        """Open for reading and writing."""
         return self._open(path, os.O_RDWR | (os.O_CREAT if create else 0))
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory of that name exists."""
         return os.path.exists(path)
 
     def file_size(self, path: str) -> int:
-        """Size of a file in bytes."""
         return os.stat(path).st_size
 
     def list_directory(self, path: str) -> list[str]:
-        """Names in a directory, sorted."""
         try:
             return sorted(os.listdir(path))
         except OSError as error:
@@ -366,20 +348,16 @@ class RealDisk:
         return sorted(os.listdir(path))
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its missing parents."""
         os.makedirs(path, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file or directory."""
         os.replace(source, target)
 
     def remove(self, path: str) -> None:
-        """Remove a file; one that is not there is fine."""
         with suppress(FileNotFoundError):
             os.unlink(path)
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory and the files in it; one that is not there is fine."""
         try:
             for name in os.listdir(path):
                 self.remove(os.path.join(path, name))
@@ -388,7 +366,6 @@ class RealDisk:
             pass
 
     def sync_directory(self, path: str) -> None:
-        """Make the names in a directory durable."""
         directory = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(directory.fileno())
@@ -396,7 +373,6 @@ class RealDisk:
             directory.close()
 
     def read_file(self, path: str, *, size_bytes_max: int) -> bytes:
-        """The whole file, cut at `size_bytes_max`."""
         file = self._open(path, os.O_RDONLY)
         try:
             return file.pread(0, min(file.size(), size_bytes_max))
@@ -412,7 +388,7 @@ class RealDisk:
             if sync:
                 file.fsync()
         except OSError:
-            os.unlink(temporary_path)  # on a full disk it would take the room that is needed
+            os.unlink(temporary_path)  # a full disk needs the room
             raise
         finally:
             file.close()
@@ -437,6 +413,5 @@ class RealDisk:
         return RealLock(file)
 
     def free_bytes(self, path: str) -> int:
-        """Bytes an unprivileged process can still write."""
         statistics = os.statvfs(path)
         return statistics.f_bavail * statistics.f_frsize

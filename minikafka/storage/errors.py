@@ -1,7 +1,7 @@
-"""What the storage floor refuses, each with the Kafka error code a broker answers with.
+"""What storage refuses, each with the Kafka error code that the broker answers with.
 
-Two families: a batch the log will not take (the client's doing, the log is unchanged), and
-`StorageError` (the disk's doing, the partition is offline until it is opened again).
+Two families: a batch that the log refuses (the client's fault, the log is unchanged), and
+`StorageError` (the disk's fault, the partition is offline until it is reopened).
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ class LogError(Exception):
     """Something a log refuses or cannot do; `error_code` is Kafka's code for it.
 
     Attributes:
-        record_errors: the records because of which their batch was refused, where that is known:
-            a client can tell them from their neighbours.
+        record_errors: The records that caused the refusal, where that is known, so that a client
+            need not blame the whole batch.
     """
 
     error_code: ClassVar[int] = -1  # UNKNOWN_SERVER_ERROR
@@ -73,19 +73,19 @@ class OutOfOrderSequence(LogError):
 
 
 class InvalidProducerEpoch(LogError):
-    """The producer has been fenced: a newer epoch of its id has written already."""
+    """The producer has been fenced: a newer epoch of its id has written."""
 
     error_code = 47
 
 
 class InvalidTransactionState(LogError):
-    """The batch does not fit to the transaction that its producer has open, or has not."""
+    """The batch does not fit the transaction that its producer has open, or does not have."""
 
     error_code = 48  # INVALID_TXN_STATE
 
 
 class TransactionCoordinatorFenced(LogError):
-    """The marker comes from a coordinator that another one has replaced."""
+    """The marker comes from a coordinator that has been replaced."""
 
     error_code = 52
 
@@ -97,7 +97,7 @@ class StorageError(LogError):
 
 
 class FencedLeaderEpoch(LogError):
-    """The append comes from a leader whose epoch is over."""
+    """The append comes from a deposed leader."""
 
     error_code = 74
 
@@ -109,19 +109,19 @@ class UnsupportedCompressionType(LogError):
 
 
 class InvalidRecord(LogError):
-    """The batch breaks a rule that every client has to keep; the message says which."""
+    """The batch is malformed; the message says how."""
 
     error_code = 87
 
 
 class UnexpectedAppendOffset(LogError):
-    """A follower was given batches that do not continue its log."""
+    """A follower received batches that do not continue its log."""
 
     error_code = -1
 
 
 class DirectoryLocked(LogError):
-    """Another process holds the data directory."""
+    """Another process has locked the data directory."""
 
     error_code = 56
 

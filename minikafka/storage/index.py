@@ -9,9 +9,9 @@ for a batch and says where it begins and what the largest timestamp *before* it 
          8    8 max_timestamp_before       largest timestamp of all batches before it, -1 for none
         16    4 CRC-32C of the 16 bytes before
 
-Every lookup ends on one entry whose CRC is checked, so an index that lost entries costs time and
-nothing else; the reader then compares the batch header found there with the entry. The index of the
-first interval is empty: a small segment has no index file at all.
+Every lookup ends on one entry whose CRC is checked, so an index that lost entries costs only time;
+the reader then compares the batch header found there with the entry. The first interval has no
+entry: a small segment has no index file at all.
 
 The newest entries are kept in memory (packed, a few hundred bytes) and written together; older ones
 are searched on disk, so that an idle index takes no memory.
@@ -28,7 +28,6 @@ from minikafka.storage.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
-INDEX_SUFFIX: Final = ".index"
 ENTRY_SIZE_BYTES: Final = 20
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 """Largest relative offset: also what last_offset_delta of a batch can say."""
@@ -76,11 +75,7 @@ def _entries_at_or_below(buffer: bytes | bytearray, column: _Column, bound: int)
 
 
 class SparseIndex:
-    """Index of one segment; the file is opened when it is needed first.
-
-    Attributes:
-        path: The index file.
-    """
+    """Index of one segment; the file is opened when it is first needed."""
 
     __slots__ = ("_count_on_disk", "_files", "_tail", "path")
 
@@ -102,13 +97,12 @@ class SparseIndex:
 
     @property
     def entry_count(self) -> int:
-        """Number of entries."""
         return self._disk_count() + len(self._tail or b"") // ENTRY_SIZE_BYTES
 
     def add(self, entry: IndexEntry) -> None:
         """Add an entry that is larger in every column than the last one.
 
-        A disk that fails here loses entries, not records: it is logged and the search gets slower.
+        A disk error here loses entries, not records: it is logged, and searching gets slower.
         """
         tail = self._tail
         if tail is None:
@@ -146,19 +140,19 @@ class SparseIndex:
         return self._lookup(_RELATIVE_OFFSET, relative_offset)
 
     def lookup_position(self, position: int) -> IndexEntry:
-        """Last entry at or below a position, or the segment's start. Raises as lookup_offset."""
+        """Last entry at or below a position, or the segment's start. Raises like lookup_offset."""
         return self._lookup(_POSITION, position)
 
     def lookup_timestamp(self, timestamp: int) -> IndexEntry:
-        """Last entry with only smaller timestamps before it. Raises as lookup_offset."""
+        """Last entry with only smaller timestamps before it. Raises like lookup_offset."""
         return self._lookup(_TIMESTAMP, timestamp - 1)
 
     def last_entry(self) -> IndexEntry:
-        """The newest entry, or the segment's start. Raises as lookup_offset."""
+        """The newest entry, or the segment's start. Raises like lookup_offset."""
         return self._lookup(_POSITION, 2**32)
 
     def entries(self) -> Iterator[IndexEntry]:
-        """Every entry that has a correct CRC, in order; for recovery and for people.
+        """Every entry that has a correct CRC, in order; for recovery and for dumps.
 
         Raises:
             OSError: the disk failed.
@@ -241,7 +235,7 @@ class SparseIndex:
             self._count_on_disk = low
 
     def set_aside(self) -> "SparseIndex":
-        """Begin anew; what was there is returned as an index of its own, under a temporary name.
+        """Start an empty index; the old one is returned as an index with a temporary name.
 
         Raises:
             OSError: the disk failed.
@@ -257,7 +251,7 @@ class SparseIndex:
         return old
 
     def take_back(self, old: "SparseIndex") -> None:
-        """Undo `set_aside`: the new index could not be made.
+        """Undo `set_aside`: the new index could not be built.
 
         Raises:
             OSError: the disk failed.
@@ -281,9 +275,9 @@ class SparseIndex:
         self._count_on_disk = 0
 
     def discard_tail(self) -> None:
-        """Forget the entries that are only in memory: the segment is going away."""
+        """Forget the entries that are only in memory: the segment is being deleted."""
         self._tail = None
 
     def written_file(self) -> DiskFile | None:
-        """The file, to be synced; None when nothing was written. Raises OSError."""
+        """The file to sync; None when nothing was written. Raises OSError."""
         return self._file() if self._disk_count() else None

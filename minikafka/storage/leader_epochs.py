@@ -1,27 +1,36 @@
 """Which leader epoch began at which offset (KIP-101, KIP-279).
 
 Invariants: epochs rise strictly, start offsets never fall, and every offset in the log belongs to
-the last entry that starts at or below it. The cache is memory only; the log writes it to
-`leader-epoch-checkpoint` before the first batch of a new epoch, and syncs that file before its
-recovery point passes an entry. When the file is lost, the batches have the epochs, too.
+the last entry that starts at or below it. The log writes the cache to `leader-epoch-checkpoint`
+before the first batch of a new epoch, and syncs that file before its recovery point passes an
+entry. If the file is lost, the epochs are read from the batches.
 """
 
 import logging
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from operator import itemgetter
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from minikafka.storage.checked_file import DamagedFile, decode_checked, encode_checked
-from minikafka.storage.results import NO_EPOCH, NO_OFFSET, EpochEndOffset
 
 logger = logging.getLogger(__name__)
+
+NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
 
 LEADER_EPOCH_FILE_NAME: Final = "leader-epoch-checkpoint"
 _KIND: Final = "leader-epochs"
 
 _epoch_of = itemgetter(0)
 _start_offset_of = itemgetter(1)
+
+
+class EpochEndOffset(NamedTuple):
+    """Answer to OffsetForLeaderEpoch; (-1, -1) when nothing is known."""
+
+    leader_epoch: int
+    end_offset: int
 
 
 class LeaderEpochCache:
@@ -47,14 +56,14 @@ class LeaderEpochCache:
 
     @property
     def first_epoch(self) -> int:
-        """The oldest epoch that is still known, -1 when there is none."""
+        """The oldest known epoch, -1 when there is none."""
         return self.entries[0][0] if self.entries else NO_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """A leader epoch begins: at its election, or with its first batch.
 
-        An epoch at or below the newest is no news. Entries that start at or above `start_offset`
-        have no records (nothing was appended under them) and go away.
+        An epoch at or below the newest changes nothing. Entries that start at or above
+        `start_offset` have no records and are dropped.
 
         Raises:
             ValueError: a negative epoch or offset.
@@ -78,9 +87,9 @@ class LeaderEpochCache:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """Largest known epoch at or below `epoch`, and where it ended.
 
-        Kafka's rules: the newest epoch ends at the log end offset; an epoch newer than that is
-        unknown, (-1, -1); one older than the first entry is answered with itself and the first
-        entry's start, which makes a follower truncate to it.
+        Kafka's rules: the newest epoch ends at the log end offset; a newer one is unknown,
+        (-1, -1); for one older than the first entry the answer is that epoch and the first entry's
+        start, which makes a follower truncate to it.
         """
         entries = self.entries
         if epoch < 0 or not entries or epoch > entries[-1][0]:
@@ -100,11 +109,11 @@ class LeaderEpochCache:
             self.is_dirty = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log begins at `start_offset` now: forget epochs that ended there or before."""
+        """The log now begins at `start_offset`: forget epochs that ended there or before."""
         entries = self.entries
         index = bisect_right(entries, start_offset, key=_start_offset_of)
         if index and entries[index - 1][1] < start_offset:
-            # The epoch that holds start_offset stays, and now begins there.
+            # The epoch of start_offset stays, and now begins there.
             entries[index - 1] = (entries[index - 1][0], start_offset)
             self.is_dirty = True
         if index > 1:
@@ -112,7 +121,6 @@ class LeaderEpochCache:
             self.is_dirty = True
 
     def clear(self) -> None:
-        """Forget everything."""
         if self.entries:
             self.entries.clear()
             self.is_dirty = True
@@ -123,7 +131,7 @@ class LeaderEpochCache:
 
     @classmethod
     def decode(cls, content: bytes, *, path: str) -> "LeaderEpochCache":
-        """The cache that `encode` wrote.
+        """The cache that was encoded.
 
         Raises:
             DamagedFile: torn or changed, or the entries break the invariants.

@@ -1,7 +1,7 @@
-"""Kafka's topic settings as far as the log obeys them.
+"""Kafka's topic settings that concern the log.
 
-One frozen object is shared by every log of a topic; a change at run time is a new object assigned
-to `log.config`. Names are Kafka's (`segment.bytes` is `segment_bytes`), defaults are Kafka 4's.
+One frozen object is shared by all logs of a topic; to change it at run time, assign a new one to
+`log.config`. Names are Kafka's (`segment.bytes` is `segment_bytes`), defaults are Kafka 4's.
 Source: the topic configs of the Kafka documentation; KIP-937 (timestamp bounds), KIP-354
 (max.compaction.lag.ms).
 """
@@ -28,8 +28,8 @@ class LogConfig:
         segment_ms: segment.ms; an older active segment is rolled by the next append.
         segment_index_bytes: segment.index.bytes; a segment whose index is full is rolled.
         index_interval_bytes: index.interval.bytes; log bytes per index entry.
-        retention_ms: retention.ms; -1 keeps records whatever their age.
-        retention_bytes: retention.bytes; -1 keeps records whatever the partition's size.
+        retention_ms: retention.ms; -1 keeps records of any age.
+        retention_bytes: retention.bytes; -1 sets no limit.
         cleanup_delete: cleanup.policy contains `delete`.
         cleanup_compact: cleanup.policy contains `compact`.
         delete_retention_ms: delete.retention.ms; how long compaction keeps a tombstone.
@@ -40,7 +40,6 @@ class LogConfig:
         message_timestamp_type: message.timestamp.type.
         message_timestamp_before_max_ms: message.timestamp.before.max.ms.
         message_timestamp_after_max_ms: message.timestamp.after.max.ms.
-        compression_type: compression.type; only `producer` (batches are stored as they come).
         flush_messages: flush.messages; 1 means fsync before acknowledging. The broker's shell
             asks `Log.flush_is_due`; the log itself never syncs on append.
         flush_ms: flush.ms; the oldest unsynced append may be this old.
@@ -64,7 +63,6 @@ class LogConfig:
     message_timestamp_type: TimestampType = "CreateTime"
     message_timestamp_before_max_ms: int = INT64_MAX
     message_timestamp_after_max_ms: int = _HOUR_MS
-    compression_type: Literal["producer"] = "producer"
     flush_messages: int = INT64_MAX
     flush_ms: int = INT64_MAX
     file_delete_delay_ms: int = 60_000

@@ -1,15 +1,15 @@
-"""All logs of one data directory: its lock, whose it is, its partitions and their checkpoints.
+"""A data directory: its lock, its owner, its partitions and their checkpoints.
 
-    .lock                                held while a broker runs; names its process
+    .lock                                held while a broker runs; contains its process id
     meta                                 cluster id, node id, format version
     clean-shutdown                       the last broker closed every log
     recovery-point-offset-checkpoint     and three more, see `checkpoints`
-    <topic>-<partition>/                 one log, see `log`
+    <topic>-<partition>/                 one log, see `file_names`
     <topic>-<partition>.<hex>-delete/    deleted, waiting for `delete_pending`
-    <topic>-<partition>.<hex>-stray/     set aside, see `set_aside_log`; nobody looks at it again
+    <topic>-<partition>.<hex>-stray/     set aside by `set_aside_log`, and never used again
 
-Appending a record touches nothing here. A partition that cannot be opened is listed in `offline`
-with its files left as they are; the others open.
+Appending a record touches nothing here. A partition that cannot be opened is listed in `offline`,
+and its files are left as they are; the others open.
 """
 
 import logging
@@ -17,20 +17,22 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from minikafka.storage.checkpoints import (
-    PARTITION_METADATA_FILE_NAME,
     Checkpoint,
     CheckpointWork,
-    LogIdentity,
     PartitionKey,
     read_checkpoint,
-    write_identity,
 )
 from minikafka.storage.directory_meta import check_meta
 from minikafka.storage.disk import OPEN_FILES_MAX, Disk, DiskLock, FileCache
 from minikafka.storage.errors import StorageError
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.partition_identity import recover_identity
+from minikafka.storage.partition_identity import (
+    PARTITION_METADATA_FILE_NAME,
+    LogIdentity,
+    recover_identity,
+    write_identity,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -41,15 +43,13 @@ _STRAY_SUFFIX: Final = "-stray"
 _TOPIC_IN_DELETED_NAME_MAX: Final = 180  # a name has at most 255 bytes
 
 DELETED_PARTITIONS_MAX: Final = 10_000
-"""Deleted partitions remembered, in case that one of them is created again soon."""
+"""Deleted partitions remembered, in case one of them is created again soon."""
 
 LogKey = tuple[str, int]
 """Topic and partition."""
 
 
 class DirectoryStatistics(NamedTuple):
-    """For DescribeLogDirs."""
-
     size_bytes_by_partition: dict[LogKey, int]
     free_bytes: int
 
@@ -58,14 +58,12 @@ class LogDirectory:
     """A locked data directory and its logs.
 
     Attributes:
-        disk: Where it is.
-        path: The directory.
         cluster_id: The cluster it belongs to.
         files: Open files, shared by all logs.
-        logs: The logs that can be used.
+        logs: The open logs; some may have gone offline since.
         topic_ids: Topic id of each partition in `logs` or `offline`.
         offline: Partitions that could not be opened, and why.
-        was_clean_shutdown: The last broker here closed its logs (KIP-966 asks).
+        was_clean_shutdown: The last broker here closed its logs (for KIP-966).
     """
 
     __slots__ = (
@@ -98,7 +96,7 @@ class LogDirectory:
         self.was_clean_shutdown = False
         self._checkpoints: dict[Checkpoint, dict[PartitionKey, int]] = {}
         self._kept_offsets: dict[Checkpoint, dict[PartitionKey, int]] = {}
-        # Deleted partitions that a checkpoint file may still tell of, oldest first.
+        # Deleted partitions that may still be in a checkpoint file, oldest first.
         self._deleted: dict[PartitionKey, None] = {}
         self._lock: Final = lock
         self._pending_deletes: list[str] = []
@@ -114,15 +112,15 @@ class LogDirectory:
         cluster_id: str | None = None,
         open_files_max: int = OPEN_FILES_MAX,
     ) -> "LogDirectory":
-        """Make the directory if it is missing, lock it, and check whose it is.
+        """Make the directory if it is missing, lock it, and check its owner.
 
         Args:
             disk: The disk.
             path: The data directory, without a slash at the end.
             node_id: This broker.
-            new_cluster_id: Cluster id of a directory that is new; `cluster_id` of an old one stays.
+            new_cluster_id: Cluster id for a new directory.
             cluster_id: The cluster it must belong to, None for any.
-            open_files_max: Files kept open at most.
+            open_files_max: Most files to keep open.
 
         Raises:
             DirectoryLocked: another process holds it.
@@ -154,8 +152,8 @@ class LogDirectory:
         Args:
             config_for: Settings of a topic.
             now_ms: The clock.
-            topic_id_for: The topic id that a partition should have, for a directory that lost
-                the file that says so; None when there should be no such partition.
+            topic_id_for: The topic id that a partition should have, for a directory without
+                `partition.metadata`; None when there should be no such partition.
 
         Raises:
             OSError: the directory itself cannot be read.
@@ -216,7 +214,7 @@ class LogDirectory:
             high_watermark=checkpoint(Checkpoint.HIGH_WATERMARK),
             first_dirty_offset=checkpoint(Checkpoint.CLEANER_OFFSET),
         )
-        if not log.recovery_point:  # perhaps nothing here was ever synced
+        if not log.recovery_point:  # perhaps nothing here has ever been synced
             directory = self._directory_of(key)
             log.unsynced_paths = (f"{directory}/{PARTITION_METADATA_FILE_NAME}",)
             log.unsynced_directories = (directory, self.path)
@@ -227,20 +225,31 @@ class LogDirectory:
     def _directory_of(self, key: LogKey) -> str:
         return f"{self.path}/{key[0]}-{key[1]}"
 
+    def claim_offline(self, topic: str, partition: int, topic_id: bytes) -> None:
+        """Give an offline partition the identity that its directory lacks, so it can be reopened.
+
+        For a partition that the metadata did not know when the directory was opened (a node of a
+        cluster learns the end of the metadata only later). One that has an identity, its own or
+        another's, stays as it is; so does one that cannot be written to.
+        """
+        key = (topic, partition)
+        if key in self.topic_ids or key not in self.offline:
+            return
+        try:
+            identity = recover_identity(self.disk, self._directory_of(key), key, topic_id)
+        except (OSError, StorageError) as error:
+            logger.error("partition %s-%d stays offline: %s", *key, error)
+            return
+        if identity is not None and (identity.topic, identity.partition) == key:
+            self.topic_ids[key] = identity.topic_id
+
     def create_log(
         self, topic: str, topic_id: bytes, partition: int, config: LogConfig, *, now_ms: int
     ) -> Log:
-        """Create a partition; one that exists with the same topic id is returned.
+        """Create a partition, or return it if it exists with the same topic id.
 
-        Nothing is synced: a partition that a power failure leaves half-made and without records is
+        Nothing is synced: a half-made partition that a power failure leaves without records is
         removed when the directory is opened.
-
-        Args:
-            topic: Its topic.
-            topic_id: 16 bytes.
-            partition: Its number.
-            config: The topic's settings.
-            now_ms: The clock.
 
         Raises:
             StorageError: it exists with another topic id, is offline, or the disk failed.
@@ -248,7 +257,7 @@ class LogDirectory:
         key = (topic, partition)
         if self.topic_ids.get(key, topic_id) != topic_id:
             raise StorageError(
-                f"{self._directory_of(key)} holds another topic of that name, id "
+                f"{self._directory_of(key)} holds another topic of that name, with id "
                 f"{self.topic_ids[key].hex()}; delete that one first"
             )
         if key in self.offline:
@@ -259,7 +268,7 @@ class LogDirectory:
         directory = self._directory_of(key)
         try:
             if (topic_id, partition) in self._deleted:
-                # What the checkpoints say about the log that was here is not true of the new one.
+                # What the checkpoints say about the old log is not true of the new one.
                 self.prepare_checkpoint(sync=True).run()
                 del self._deleted[topic_id, partition]
             self.disk.make_directory(directory)
@@ -272,7 +281,7 @@ class LogDirectory:
         return log
 
     def delete_log(self, topic: str, partition: int, *, unique_suffix: str) -> None:
-        """Take a partition out; `delete_pending` removes its files.
+        """Remove a partition; `delete_pending` removes its files.
 
         Args:
             topic: Its topic.
@@ -288,7 +297,7 @@ class LogDirectory:
         )
 
     def set_aside_log(self, topic: str, partition: int, *, unique_suffix: str) -> str:
-        """Take a partition out but keep its files; returns the directory they are in.
+        """Remove a partition but keep its files; returns the directory they are in.
 
         Raises: see `delete_log`.
         """
@@ -305,7 +314,7 @@ class LogDirectory:
             log.close(clean=False)
         path = f"{self.path}/{topic[:_TOPIC_IN_DELETED_NAME_MAX]}-{partition}.{suffix}"
         try:
-            # By name: looking through all open files would make deleting many logs quadratic.
+            # By name: scanning all open files would make deleting many logs quadratic.
             for file_name in self.disk.list_directory(directory):
                 self.files.forget(f"{directory}/{file_name}")
             self.disk.rename(directory, path)
@@ -333,7 +342,7 @@ class LogDirectory:
         pending = list(self._pending_deletes)
         failures: list[OSError] = []
         if pending:
-            self.disk.sync_directory(self.path)  # the new names, or a power failure undoes them
+            self.disk.sync_directory(self.path)  # or a power failure undoes the renames
         for path in pending:
             try:
                 self.disk.remove_directory(path)
@@ -347,8 +356,8 @@ class LogDirectory:
     def reopen_log(self, topic: str, partition: int, config: LogConfig, *, now_ms: int) -> Log:
         """Recover an offline partition from what is on disk; any thread.
 
-        Segments are checked from the recovery point on, or from the segment that was found
-        damaged, whichever is lower.
+        Segments are checked from the recovery point on, or from the damaged segment if that is
+        lower.
 
         Raises:
             KeyError: there is no such partition.
@@ -376,10 +385,9 @@ class LogDirectory:
         return log
 
     def prepare_checkpoint(self, *, sync: bool = False) -> CheckpointWork:
-        """Write offsets of all logs: `run` it in any thread.
+        """The offsets of all logs, to be written every few seconds: `run` it in any thread.
 
-        To be done every few seconds, and with `sync` after DeleteRecords, whose effect otherwise
-        may be undone by a crash.
+        With `sync` after DeleteRecords, or a crash may undo its effect.
         """
         offsets: dict[Checkpoint, list[tuple[bytes, int, int]]] = {
             kind: [(*key, offset) for key, offset in self._kept_offsets.get(kind, {}).items()]
@@ -392,7 +400,7 @@ class LogDirectory:
         return CheckpointWork(self.disk, self.path, offsets, sync)
 
     def statistics(self) -> DirectoryStatistics:
-        """Sizes of all partitions and of what is left. Raises OSError."""
+        """For DescribeLogDirs. Raises OSError."""
         return DirectoryStatistics(
             {key: log.size_bytes for key, log in list(self.logs.items())},
             self.disk.free_bytes(self.path),
@@ -401,13 +409,13 @@ class LogDirectory:
     def close(self, *, clean: bool = True, may_go_on: Callable[[], bool] = lambda: True) -> None:
         """Close every log, write the checkpoints and, if all went well, the clean marker; unlock.
 
-        With `clean` every log that is not synced is synced; any thread. Without it, files are just
-        let go of, as if the process had been killed.
+        Any thread.
 
         Args:
-            clean: Sync and say so.
+            clean: Sync every log. Without it, files are just released, as if the process had been
+                killed.
             may_go_on: Asked before each log; False ends the closing early. Then there is no clean
-                marker, and the next start checks the logs that were left, losing nothing.
+                marker, and the next start checks the logs that were left; nothing is lost.
 
         Raises:
             OSError: the disk failed.
@@ -418,7 +426,7 @@ class LogDirectory:
                 for key, log in self.logs.items():
                     is_clean = is_clean and log.is_offline is None
                     if not may_go_on():
-                        logger.warning("%s: in a hurry, not every log was closed", self.path)
+                        logger.warning("%s: out of time, not every log was closed", self.path)
                         is_clean = False
                         break
                     try:

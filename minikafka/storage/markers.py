@@ -1,4 +1,4 @@
-"""Transaction markers as they stand in a log."""
+"""Transaction markers in a log."""
 
 import logging
 from functools import lru_cache
@@ -25,11 +25,11 @@ _REMEMBERED_SIZE_BYTES_MAX: Final = 64
 def read_marker(
     batches: Buffer, position: int = 0, header: BatchHeader | None = None
 ) -> TransactionMarker | None:
-    """What the control batch at `position` says; None when it is no transaction marker.
+    """The marker in the control batch at `position`; None when it is not a transaction marker.
 
-    Only coordinators write control batches, so one that makes no sense is said and left alone. With
-    the batch's header it takes a fraction of the time: all markers of a coordinator are equal but
-    for their headers.
+    Only coordinators write control batches, so one that makes no sense is logged and left alone.
+    Given the batch's header it takes a fraction of the time: the markers of one coordinator differ
+    only in their headers.
     """
     if header is not None and _is_plain(header):
         records = memoryview(batches)[
@@ -50,7 +50,7 @@ def _is_plain(header: BatchHeader) -> bool:
 
 @lru_cache(_REMEMBERED_MAX)
 def _decode_plain(records: bytes) -> TransactionMarker | None:
-    """The same of a single record that is not compressed, with whatever header."""
+    """The marker in a single uncompressed record, whatever its header was."""
     batch = assemble_batch(
         records, record_count=1, last_offset_delta=0, base_timestamp=0, max_timestamp=0
     )

@@ -1,25 +1,59 @@
-"""Whose directory it is, when a directory does not say so any more."""
-
-from __future__ import annotations
+"""Which partition a directory holds: its `partition.metadata` file."""
 
 import logging
-from typing import TYPE_CHECKING
+from typing import Final, NamedTuple, cast
 
-from minikafka.storage.checkpoints import LogIdentity, read_identity, write_identity
+from minikafka.storage.checked_file import (
+    CHECKED_FILE_SIZE_BYTES_MAX,
+    DamagedFile,
+    decode_checked,
+    encode_checked,
+)
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageError
-from minikafka.storage.segment_file import LOG_SUFFIX
-
-if TYPE_CHECKING:
-    from minikafka.storage.log_directory import LogDirectory
+from minikafka.storage.file_names import LOG_SUFFIX
 
 logger = logging.getLogger(__name__)
+
+PARTITION_METADATA_FILE_NAME: Final = "partition.metadata"
+_KIND: Final = "partition"
+
+
+class LogIdentity(NamedTuple):
+    """Which partition a directory holds."""
+
+    topic: str
+    partition: int
+    topic_id: bytes
+
+
+def write_identity(disk: Disk, directory: str, identity: LogIdentity) -> None:
+    """Write which partition a directory holds. Raises OSError."""
+    path = f"{directory}/{PARTITION_METADATA_FILE_NAME}"
+    disk.replace_file(path, encode_checked(_KIND, list(identity)), sync=False)
+
+
+def read_identity(disk: Disk, directory: str) -> LogIdentity:
+    """Which partition a directory holds.
+
+    Raises:
+        DamagedFile: the file is damaged or missing.
+        OSError: the disk failed.
+    """
+    path = f"{directory}/{PARTITION_METADATA_FILE_NAME}"
+    try:
+        content = disk.read_file(path, size_bytes_max=CHECKED_FILE_SIZE_BYTES_MAX)
+    except FileNotFoundError:
+        raise DamagedFile(f"{path} is missing: nothing says which topic this is") from None
+    value = cast("list[object]", decode_checked(_KIND, content, path=path))
+    topic, partition, topic_id = value
+    return LogIdentity(cast("str", topic), cast("int", partition), cast("bytes", topic_id))
 
 
 def recover_identity(
     disk: Disk, directory: str, key: tuple[str, int], topic_id: bytes | None
 ) -> LogIdentity | None:
-    """Read whose directory it is; one without records that does not say so is removed.
+    """Read which partition a directory holds; if it does not say, decide.
 
     Args:
         disk: Where it is.
@@ -28,17 +62,17 @@ def recover_identity(
         topic_id: What the metadata says, None when it does not know the partition.
 
     Returns:
-        None when the directory was removed.
+        None when the directory was removed: it had no records.
 
     Raises:
-        StorageError: it has records, and nobody knows whose.
+        StorageError: it has records, and nothing says of which partition.
         OSError: the disk failed.
     """
     try:
         return read_identity(disk, directory)
     except StorageError as error:
         if topic_id is not None:
-            logger.error("taking topic id %s for it: %s", topic_id.hex(), error)
+            logger.error("assuming topic id %s: %s", topic_id.hex(), error)
             identity = LogIdentity(*key, topic_id)
             write_identity(disk, directory, identity)
             return identity
@@ -48,22 +82,3 @@ def recover_identity(
         logger.warning("%s: removing a partition that was never finished", directory)
         disk.remove_directory(directory)
         return None
-
-
-def claim_partition(directory: LogDirectory, key: tuple[str, int], topic_id: bytes) -> None:
-    """Say whose a partition is whose directory does not: `reopen_log` can recover it then.
-
-    For an offline partition that the metadata did not know when the directory was opened (a node
-    of a cluster learns the end of the metadata only later). One that has its identity, or
-    another's, stays as it is; so does one that cannot be written to.
-    """
-    if key in directory.topic_ids or key not in directory.offline:
-        return
-    path = f"{directory.path}/{key[0]}-{key[1]}"
-    try:
-        identity = recover_identity(directory.disk, path, key, topic_id)
-    except (OSError, StorageError) as error:
-        logger.error("partition %s-%d stays offline: %s", *key, error)
-        return
-    if identity is not None and (identity.topic, identity.partition) == key:
-        directory.topic_ids[key] = identity.topic_id

@@ -1,21 +1,21 @@
-"""What a partition remembers of its idempotent and transactional producers (KIP-98).
+"""What a partition remembers about its idempotent and transactional producers (KIP-98).
 
 Per producer id: its epoch, and sequence and offset ranges of its last five batches. A batch that
 is among the five is a retry: it is acknowledged with its original offset and not written again. A
 batch that does not follow the last one is refused, because records in between are missing.
 
-Two functions, and nothing else decides: `check` looks (before the write), `update` remembers (after
-it). A failed write therefore changes nothing (KAFKA-6683).
+`check` decides before the write, `update` remembers after it, so a failed write changes nothing
+(KAFKA-6683).
 
-Known windows, the same as Kafka's:
+Known gaps, the same as Kafka's:
 
 - A producer id that is not remembered (never seen, expired after `producer.id.expiration.ms`, or
-  pushed out by `PRODUCERS_MAX` newer ones) may begin with any sequence: refusing would stop a
-  healthy producer after an idle day. A retry that arrives so late is therefore not recognised.
+  evicted by `PRODUCERS_MAX` newer ones) may begin with any sequence: refusing would stop a healthy
+  producer after an idle day. A retry that arrives that late is therefore not recognised.
 - A retry older than the last five batches gets OUT_OF_ORDER_SEQUENCE_NUMBER.
 
-Expiry counts from the last append as this broker saw it, not from the timestamps in the batch, so
-records with old timestamps do not expire their producer; a restart starts the clock anew.
+Expiry counts from the last append by this broker's clock, not from the timestamps in the batch, so
+records with old timestamps do not expire their producer; a restart restarts the clock.
 """
 
 import logging
@@ -30,7 +30,6 @@ from minikafka.storage.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
-from minikafka.storage.results import ActiveProducer
 from minikafka.storage.transactions import TransactionState
 
 logger = logging.getLogger(__name__)
@@ -39,13 +38,24 @@ BATCHES_REMEMBERED: Final = 5
 """As many as an idempotent Kafka producer may have in flight."""
 
 PRODUCERS_MAX: Final = 100_000
-"""Producers remembered per partition; beyond it the one idle for longest is forgotten."""
+"""Producers remembered per partition; then the one idle for longest is forgotten."""
 
 _KIND: Final = "producer-snapshot"
 _SNAPSHOT_FIELDS: Final = 3
 _NO_TRANSACTION: Final = -1
 _EPOCH_PER_TRANSACTION: Final = 2
-"""Transaction version from which on every transaction ends with a greater epoch (KIP-890)."""
+"""First transaction version in which every transaction ends with a greater epoch (KIP-890)."""
+
+
+class ActiveProducer(NamedTuple):
+    """One producer of a partition, for DescribeProducers (KIP-664)."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_transaction_start_offset: int
 
 
 class AppendedBatch(NamedTuple):
@@ -66,8 +76,8 @@ class ProducerEntry:
         batches: Its last batches in that epoch, oldest first, at most BATCHES_REMEMBERED.
         last_append_ms: When it last wrote, by this broker's clock.
         coordinator_epoch: Epoch of the last transaction marker's coordinator, -1 without one.
-        is_only_marked: Nothing but markers is known of this epoch: batches before them may have
-            been deleted, and so nobody knows which sequence comes next (KAFKA-7298).
+        is_only_marked: Only markers of this epoch are known: batches before them may have been
+            deleted, so the next sequence is unknown (KAFKA-7298).
     """
 
     __slots__ = (
@@ -90,7 +100,7 @@ class ProducerStateManager:
     """All producers of one partition, the one idle for longest first.
 
     Attributes:
-        transactions: Which of them have a transaction open, and which were aborted.
+        transactions: Their open and aborted transactions.
     """
 
     __slots__ = ("_producers", "_producers_max", "transactions")
@@ -124,7 +134,7 @@ class ProducerStateManager:
         if epoch < entry.producer_epoch:
             raise InvalidProducerEpoch(
                 f"producer {header.producer_id}: epoch {epoch} is fenced by epoch "
-                f"{entry.producer_epoch}; another instance took over"
+                f"{entry.producer_epoch}; another instance has taken over"
             )
         sequence = header.base_sequence
         if epoch > entry.producer_epoch or not entry.batches:
@@ -132,7 +142,7 @@ class ProducerStateManager:
             if sequence != 0 and is_known:
                 raise OutOfOrderSequence(
                     f"producer {header.producer_id}: epoch {epoch} is new, so its first sequence "
-                    f"has to be 0, not {sequence}"
+                    f"must be 0, not {sequence}"
                 )
             return None
         last = entry.batches[-1]
@@ -150,18 +160,18 @@ class ProducerStateManager:
     def _is_expired(
         self, entry: ProducerEntry, producer_id: int, now_ms: int, expiration_ms: int
     ) -> bool:
-        """Whether a producer counts as forgotten: none does whose transaction is open."""
+        """Whether a producer counts as forgotten; not while it has a transaction open."""
         return (
             now_ms - entry.last_append_ms >= expiration_ms
             and self.transactions.open_of(producer_id) is None
         )
 
     def check_transaction(self, header: BatchHeader) -> None:
-        """Whether a batch fits to its producer's transaction.
+        """Check that a batch fits its producer's transaction.
 
         Raises:
             InvalidTransactionState: it does not.
-            OutOfOrderSequence: a batch before it still waits for the coordinator (KAFKA-14920).
+            OutOfOrderSequence: an earlier batch still waits for the coordinator (KAFKA-14920).
         """
         producer_id, epoch = header.producer_id, header.producer_epoch
         open_ = self.transactions.open_of(producer_id)
@@ -175,7 +185,7 @@ class ProducerStateManager:
             )
         elif not header.is_transactional:
             raise InvalidTransactionState(
-                f"producer {producer_id} has a transaction open here and sent a batch outside of it"
+                f"producer {producer_id} has a transaction open here and sent a batch outside it"
             )
 
     def _check_first_of_transaction(self, header: BatchHeader) -> None:
@@ -189,10 +199,10 @@ class ProducerStateManager:
         entry = self._producers.get(producer_id)
         first, sequence = verification.first_sequence, header.base_sequence
         if (entry is None or not entry.batches) and 0 <= first < sequence:
-            # Nothing else tells that something is missing: an unknown producer begins anywhere.
+            # Nothing else would reveal the gap: an unknown producer may begin anywhere.
             raise OutOfOrderSequence(
-                f"producer {producer_id} epoch {epoch}: sequence {sequence} comes before {first}, "
-                "which waits for the transaction's coordinator"
+                f"producer {producer_id} epoch {epoch}: sequence {sequence} arrived before "
+                f"{first}, which waits for the transaction's coordinator"
             )
 
     def check_marker(
@@ -202,7 +212,7 @@ class ProducerStateManager:
         coordinator_epoch: int,
         transaction_version: int,
     ) -> bool:
-        """Whether a transaction marker may be appended; False when it is there already.
+        """Whether a transaction marker may be appended; False when it is in the log already.
 
         Raises:
             TransactionCoordinatorFenced: a newer coordinator has written a marker.
@@ -239,16 +249,16 @@ class ProducerStateManager:
         now_ms: int,
         marker: TransactionMarker | None = None,
     ) -> None:
-        """A batch with a producer id is in the log at `base_offset`.
+        """Remember a batch with a producer id that is in the log at `base_offset`.
 
-        Also used to rebuild the state from the log, so it takes what it gets: gaps are where
-        compaction, retention or an unremembered producer left them.
+        Also used to rebuild the state from the log, so it accepts gaps: compaction, retention or a
+        forgotten producer may have left them.
 
         Args:
             header: The batch.
             base_offset: Where it is.
             now_ms: The clock.
-            marker: What a control batch says; None for other batches.
+            marker: From a control batch; None for other batches.
         """
         producers = self._producers
         producer_id = header.producer_id
@@ -290,7 +300,7 @@ class ProducerStateManager:
         )
 
     def _forget_oldest(self) -> None:
-        """Forget the producer that was idle for longest and has no transaction open."""
+        """Forget the producer that was idle for longest, of those without an open transaction."""
         for producer_id in self._producers:
             if self.transactions.open_of(producer_id) is None:
                 logger.warning(
@@ -323,12 +333,11 @@ class ProducerStateManager:
         return len(expired)
 
     def clear(self) -> None:
-        """Forget everything."""
         self._producers.clear()
         self.transactions.clear()
 
     def active_producers(self) -> list[ActiveProducer]:
-        """All remembered producers, for DescribeProducers."""
+        """For DescribeProducers."""
         return [
             ActiveProducer(
                 producer_id,
@@ -346,7 +355,7 @@ class ProducerStateManager:
         return _NO_TRANSACTION if open_ is None else open_.first_offset
 
     def encode(self, offset: int) -> bytes:
-        """Snapshot of the state as of `offset` (exclusive)."""
+        """A snapshot of the state as of `offset` (exclusive)."""
         producers: list[Plain] = [
             [
                 producer_id,
@@ -359,14 +368,14 @@ class ProducerStateManager:
         return encode_checked(_KIND, [offset, producers, self.transactions.encode()])
 
     def load(self, content: bytes, *, offset: int, path: str, now_ms: int) -> None:
-        """Replace the state by a snapshot that must be of `offset`.
+        """Replace the state with a snapshot that must be of `offset`.
 
         Raises:
             DamagedFile: torn, changed, or of another offset; the state is unchanged.
         """
         value = cast("list[object]", decode_checked(_KIND, content, path=path))
         if len(value) != _SNAPSHOT_FIELDS or value[0] != offset:
-            raise DamagedFile(f"{path}: a snapshot as of offset {value[0]} under this name")
+            raise DamagedFile(f"{path}: this is a snapshot as of offset {value[0]}")
         producers: dict[int, ProducerEntry] = {}
         for producer_id, epoch, coordinator_epoch, batches in cast(
             "list[tuple[int, int, int, list[list[int]] | None]]", value[1]

@@ -12,10 +12,9 @@ One `append` is one frame, so that after a crash all of its records are there or
         32    8 position up to which the file was known to be durable when this was written
         40      payload: msgpack of the list of records
 
-On opening, a damaged frame is a *torn write*, and cut off, if it was never known to be durable: if
-no intact frame behind it was written after it had been synced. Otherwise the disk lost something
-that was acknowledged, and the file is refused: the metadata log must not forget a vote or a
-decision.
+On opening, a damaged frame is a *torn write*, and is cut off, unless an intact frame behind it was
+written after it had been synced. Then the disk lost something that was acknowledged, and the file
+is refused: the metadata log must not forget a vote or a decision.
 """
 
 import logging
@@ -50,13 +49,12 @@ class RecordLog:
     """A file of records, each known by its index.
 
     Attributes:
-        path: The file.
         first_index: Index of the first record in the file.
         next_index: Index of the next record.
-        may_have_lost: The file was new when it was opened, or its end was cut: if it had been
-            damaged after it was synced, nobody could tell.
-        is_usable: False after a failure that leaves it unknown what is in the file: then it has
-            to be opened anew.
+        may_have_lost: The file was new when it was opened, or its end was cut: synced records may
+            have been lost.
+        is_usable: False after a failure that leaves it unknown what is in the file: it has to be
+            reopened.
     """
 
     __slots__ = (
@@ -91,10 +89,6 @@ class RecordLog:
     def open(cls, disk: Disk, path: str) -> "RecordLog":
         """Open or create a record log; a torn tail is cut off.
 
-        Args:
-            disk: The disk.
-            path: The file.
-
         Raises:
             DamagedRecordLog: records that had been synced are damaged.
             OSError: the disk failed.
@@ -123,7 +117,7 @@ class RecordLog:
             position = end
         self._size_bytes = position
         if position:
-            # It may be in the page cache only, and whoever reads it will act on it.
+            # It may only be in the page cache, and its readers will act on it.
             self._file.fsync()
             self._synced_size_bytes = position
 
@@ -158,14 +152,14 @@ class RecordLog:
                 raise DamagedRecordLog(
                     f"{self.path}: the frame at position {position} is damaged, and it had been "
                     f"synced before the intact one at {later} was written; restore the file from "
-                    f"a copy, or move it away and see what comes back without it"
+                    f"a copy, or move it away and see what can be recovered without it"
                 )
         rest = self._file.pread(position, min(size_bytes - position, FRAME_SIZE_BYTES_MAX))
         kept_path = f"{self.path}.cut-at-{position}"
         self._disk.replace_file(kept_path, rest, sync=True)
         logger.error(
-            "%s: cutting the last %d bytes, a write that was torn (they are in %s); the log goes "
-            "on at index %d",
+            "%s: cutting the last %d bytes, a torn write (they are in %s); the log continues at "
+            "index %d",
             self.path,
             size_bytes - position,
             kept_path,
@@ -186,7 +180,6 @@ class RecordLog:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the file."""
         return self._size_bytes
 
     # --- writing -----------------------------------------------------------------------------
@@ -196,15 +189,15 @@ class RecordLog:
 
         Args:
             records: Their payloads.
-            sync: Return only when they are durable.
+            sync: Make them durable before returning.
 
         Returns:
             Index of the first of them.
 
         Raises:
             ValueError: no records, or more than a frame holds.
-            OSError: the disk failed. While `is_usable`, nothing was appended, and the next
-                append may work: a full disk may have room again.
+            OSError: the disk failed. If `is_usable` is still set, nothing was appended, and the
+                next append may work: a full disk may have room again.
         """
         first_index = self.next_index
         frame = self._encode(records, first_index, self._size_bytes, self._synced_size_bytes)
@@ -224,7 +217,7 @@ class RecordLog:
         return first_index
 
     def _undo_write(self, sync: bool) -> None:
-        """Cut off what a failed write may have left. Raises OSError."""
+        """Cut off what a failed write may have left."""
         self.is_usable = False
         self._file.truncate(self._size_bytes)
         if sync:
@@ -255,11 +248,11 @@ class RecordLog:
     def truncate_to(self, index: int) -> None:
         """Remove the records from `index` on; durable on return.
 
-        A power failure meanwhile leaves all records or those below `index`, never fewer.
+        A power failure in the middle leaves all records or those below `index`, never fewer.
 
         Raises:
             ValueError: `index` is below the first record or past the end; or it lies inside the
-                records of one append, and those below it are more than a frame holds.
+                records of one append, and those below it do not fit into a frame.
             OSError: the disk failed.
         """
         if not self.first_index <= index <= self.next_index:
@@ -281,12 +274,12 @@ class RecordLog:
         self._synced_size_bytes = self._size_bytes
 
     def _keep_below(self, index: int) -> None:
-        """Cut inside a frame: it cannot be shortened in place, so all is written anew."""
+        """Cut inside a frame: it cannot be shortened in place, so everything is rewritten."""
         kept = list(islice(self.records(), index - self.first_index))
         self.replace(kept, first_index=self.first_index)
 
     def replace(self, records: Sequence[bytes], *, first_index: int = 0) -> None:
-        """Replace everything by `records`, atomically and durably: a snapshot.
+        """Replace everything with `records`, atomically and durably: a snapshot.
 
         Args:
             records: The new content, at least one record.
@@ -301,7 +294,7 @@ class RecordLog:
         try:
             self._disk.replace_file(self.path, frame, sync=True)
         finally:
-            self._reopen()  # whether the old or the new content is there: both say the same
+            self._reopen()  # the old or the new content is there, and both are valid
         self._synced_size_bytes = self._size_bytes
 
     def _reopen(self) -> None:
@@ -320,7 +313,7 @@ class RecordLog:
         """Every record from `from_index` on.
 
         Raises:
-            DamagedRecordLog: the file changed under us.
+            DamagedRecordLog: the file was changed by someone else.
             OSError: the disk failed.
         """
         first_frame = max(0, bisect_right(self._frame_starts, from_index) - 1)
@@ -336,5 +329,4 @@ class RecordLog:
         return cast("list[bytes]", unpack(payload))
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()

@@ -1,31 +1,40 @@
-"""Making a segment whole again: scan it, set damaged bytes aside, leave intact batches only.
+"""The repair of a segment: damaged bytes are set aside, only intact batches are left.
 
-`salvage` decides what is damaged; this module does what follows from it. Every step can be repeated
-after a crash in the middle of it, and nothing is removed before its copy is durable.
+`salvage` decides what is damaged. Every step here can be repeated after a crash in the middle of
+it, and nothing is removed before its copy is durable.
 """
 
 import logging
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from minikafka.protocol.records.assembly import assemble_batch
 from minikafka.storage.disk import FileCache
 from minikafka.storage.errors import StorageError
+from minikafka.storage.file_names import (
+    QUARANTINE_SUFFIX,
+    REWRITE_SUFFIX,
+    offset_name,
+    range_name,
+)
 from minikafka.storage.leader_epochs import LeaderEpochCache
-from minikafka.storage.results import QuarantinedRange
-from minikafka.storage.salvage import Salvage, SegmentScan
+from minikafka.storage.salvage import SegmentScan
 from minikafka.storage.segment import Segment
-from minikafka.storage.segment_file import offset_name
 
 logger = logging.getLogger(__name__)
 
-REWRITE_SUFFIX: Final = ".rewrite"
-QUARANTINE_SUFFIX: Final = ".quarantine"
 TAIL_QUARANTINE_PART: Final = "-tail"
 KEPT_QUARANTINE_PART: Final = "-kept"
 
 _COPY_SIZE_BYTES: Final = 1024 * 1024
 _TAIL_QUARANTINES_MAX: Final = 1000
+
+
+class QuarantinedRange(NamedTuple):
+    """Offsets whose batch recovery found damaged and set aside: [first_offset, next_offset)."""
+
+    first_offset: int
+    next_offset: int
 
 
 def repair_segment(
@@ -39,7 +48,7 @@ def repair_segment(
     gaps_allowed: bool,
     index_interval_bytes: int,
 ) -> list[QuarantinedRange]:
-    """Check every batch of a segment and leave it with intact ones only.
+    """Check every batch of a segment and leave only intact ones in it.
 
     Args:
         files: Open files.
@@ -52,7 +61,7 @@ def repair_segment(
         index_interval_bytes: index.interval.bytes.
 
     Returns:
-        Offsets that were lost in the middle; their bytes are in quarantine files.
+        Offsets lost in the middle; their bytes are in quarantine files.
 
     Raises:
         OSError: the disk failed.
@@ -71,7 +80,7 @@ def repair_segment(
         gaps_allowed=gaps_allowed,
         known_epochs=known_epochs,
     )
-    # What the batches say counts: the file may be older than they are, after a power failure.
+    # The batches count: after a power failure the epoch file may be older than they are.
     epochs.truncate_from_end(segment.base_offset)
     segment.begin_rebuild()
     for position, header in scan.batches():
@@ -79,57 +88,54 @@ def repair_segment(
         if header.partition_leader_epoch > epochs.latest_epoch:
             epochs.assign(header.partition_leader_epoch, scan.epoch_start(position, header))
     hints.clear()
-    salvage = scan.salvage
-    is_short = next_base is not None and salvage.next_offset < next_base
-    if next_base is not None and is_short and (salvage.cut_reason or not gaps_allowed):
+    is_short = next_base is not None and scan.next_offset < next_base
+    if next_base is not None and is_short and (scan.cut_reason or not gaps_allowed):
         scan.give_up_rest(next_base)
-    elif salvage.cut_reason:
-        _report_cut(files, directory, segment, salvage, size_bytes)
+    elif scan.cut_reason:
+        _report_cut(files, directory, segment, scan, size_bytes)
     quarantined: list[QuarantinedRange] = []
-    if salvage.holes:
-        quarantined = _fill_holes(files, directory, segment, salvage)
-    elif salvage.end < size_bytes:
-        file.truncate(salvage.end)
+    if scan.holes:
+        quarantined = _fill_holes(files, directory, segment, scan)
+    elif scan.end < size_bytes:
+        file.truncate(scan.end)
         file.fsync()  # or a power failure brings the damage back
-    segment.finish_rebuild(
-        salvage.end, salvage.next_offset, index_interval_bytes, again=bool(salvage.holes)
-    )
+    segment.finish_rebuild(scan.end, scan.next_offset, index_interval_bytes, again=bool(scan.holes))
     if next_base is not None:
         segment.next_offset = next_base
     return quarantined
 
 
 def _report_cut(
-    files: FileCache, directory: str, segment: Segment, salvage: Salvage, size_bytes: int
+    files: FileCache, directory: str, segment: Segment, scan: SegmentScan, size_bytes: int
 ) -> None:
-    if salvage.is_torn:
+    if scan.is_torn:
         logger.warning(
-            "%s; cutting the last %d bytes, a write that was torn; the log goes on at offset %d",
-            salvage.cut_reason,
-            size_bytes - salvage.end,
-            salvage.next_offset,
+            "%s; cutting the last %d bytes, a torn write; the log continues at offset %d",
+            scan.cut_reason,
+            size_bytes - scan.end,
+            scan.next_offset,
         )
         return
     for number in range(_TAIL_QUARANTINES_MAX):
-        name = f"{offset_name(salvage.next_offset)}{TAIL_QUARANTINE_PART}{number}"
+        name = f"{offset_name(scan.next_offset)}{TAIL_QUARANTINE_PART}{number}"
         path = f"{directory}/{name}{QUARANTINE_SUFFIX}"
         if not files.disk.exists(path):
-            _copy(files, segment.path, path, [(salvage.end, size_bytes)])
+            _copy(files, segment.path, path, [(scan.end, size_bytes)])
             files.disk.sync_directory(directory)
             logger.error(
-                "%s; nothing intact follows; %d bytes set aside in %s; the log goes on at "
+                "%s; nothing intact follows; %d bytes set aside in %s; the log continues at "
                 "offset %d",
-                salvage.cut_reason,
-                size_bytes - salvage.end,
+                scan.cut_reason,
+                size_bytes - scan.end,
                 path,
-                salvage.next_offset,
+                scan.next_offset,
             )
             return
     raise StorageError(f"{directory}: {_TAIL_QUARANTINES_MAX} quarantine files; remove some")
 
 
 def _fill_holes(
-    files: FileCache, directory: str, segment: Segment, salvage: Salvage
+    files: FileCache, directory: str, segment: Segment, scan: SegmentScan
 ) -> list[QuarantinedRange]:
     """Set damaged bytes aside and put empty batches in their place."""
     disk = files.disk
@@ -137,7 +143,7 @@ def _fill_holes(
     pieces: list[tuple[int, int] | bytes] = []
     quarantined: list[QuarantinedRange] = []
     position = 0
-    for hole in salvage.holes:
+    for hole in scan.holes:
         quarantined.append(QuarantinedRange(hole.first_offset, hole.next_offset))
         path = quarantine_path(directory, quarantined[-1])
         _copy(files, segment.path, path, [(hole.position, hole.end)])
@@ -154,8 +160,8 @@ def _fill_holes(
         )
         pieces += [(position, hole.position), filler]
         position = hole.end
-    pieces.append((position, salvage.end))
-    salvage.end = _copy(files, segment.path, rewrite_path, pieces)
+    pieces.append((position, scan.end))
+    scan.end = _copy(files, segment.path, rewrite_path, pieces)
     disk.sync_directory(directory)  # the quarantine files, before their originals go
     files.forget(segment.path)
     disk.rename(rewrite_path, segment.path)
@@ -165,12 +171,11 @@ def _fill_holes(
 
 def quarantine_path(directory: str, lost: QuarantinedRange) -> str:
     """Where the damaged bytes of these offsets are."""
-    name = f"{offset_name(lost.first_offset)}-{offset_name(lost.next_offset)}"
-    return f"{directory}/{name}{QUARANTINE_SUFFIX}"
+    return f"{directory}/{range_name(*lost)}{QUARANTINE_SUFFIX}"
 
 
 def keep_quarantined(files: FileCache, directory: str, damaged: Iterable[QuarantinedRange]) -> None:
-    """Give quarantine files names that recovery does not ask about any more; durable on return.
+    """Rename quarantine files so that recovery no longer reports them; durable on return.
 
     Raises:
         OSError: the disk failed.
@@ -184,7 +189,7 @@ def keep_quarantined(files: FileCache, directory: str, damaged: Iterable[Quarant
 
 
 def empty_batch(base_offset: int, count: int, leader_epoch: int) -> bytes:
-    """A batch without records in the place of `count` offsets."""
+    """A batch without records that takes the place of `count` offsets."""
     return bytes(
         assemble_batch(
             b"",
@@ -201,7 +206,7 @@ def empty_batch(base_offset: int, count: int, leader_epoch: int) -> bytes:
 def _copy(
     files: FileCache, source: str, target: str, pieces: Iterable[tuple[int, int] | bytes]
 ) -> int:
-    """Write ranges of `source` and literal bytes into a new file and sync it; returns its size."""
+    """Write ranges of `source` and literal bytes to a new file and sync it; returns its size."""
     files.disk.remove(target)
     reader = files.disk.open(source)
     writer = files.disk.open(target, create=True)

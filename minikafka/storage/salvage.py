@@ -1,30 +1,27 @@
-"""What to do with a segment after an unclean stop: check every batch, keep what is intact.
-
-The decision, in full:
+"""What is intact in a segment after an unclean stop, and what is damaged.
 
 - **Torn tail** (the file ends inside a batch, or nothing intact follows): cut at the last good
   batch. If a whole damaged batch was cut, its bytes are kept in `<offset>-tail.quarantine`.
 - **Damage in the middle** (a flipped bit, with intact batches behind it): the damaged bytes go to
   `<first>-<next>.quarantine`, and the segment is rewritten with an *empty batch* in their place
   that covers their offsets. So nothing damaged is served, nothing intact is lost, and every other
-  record keeps its offset. Kafka truncates here, which hands out the same offsets a second time. A
+  record keeps its offset. Kafka truncates here, and assigns the same offsets a second time. A
   replicated partition can do better still: `Log.quarantined` names the ranges, and a follower
   truncates to the first of them and fetches the rest from its leader.
 - The fields that no CRC covers (base offset, length, leader epoch) are checked against their
-  neighbours: offsets go on without a gap unless the topic is compacted, epochs never fall and
-  are those in the epoch file. That file may be older than the batches after a power failure: an
-  epoch newer than all in it is believed if another batch follows.
+  neighbours: offsets have no gaps unless the topic is compacted, and epochs never fall and are
+  those in the epoch file. After a power failure that file may be older than the batches: an epoch
+  newer than all in it is believed if another batch follows.
 
-Where does the next batch begin when a length is damaged? At what the length says; or at what one
-of its 32 bits, flipped, says; or at the next index entry. A candidate counts if an intact batch
-with a higher offset begins there; one that goes on where the damaged header ends is preferred.
-Bytes are never *searched* for something that looks like a batch: a record's value may well contain
-one.
+When a length is damaged, the next batch may begin where the length says, where it says with one of
+its 32 bits flipped, or at the next index entry. A candidate counts if an intact batch with a higher
+offset begins there; one that continues the offsets of the damaged header is preferred. Bytes are
+never *searched* for something that looks like a batch: a record's value may well contain one.
 """
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
@@ -59,7 +56,7 @@ class Hole:
         end: Where the next intact batch begins.
         first_offset: First offset that was in them.
         next_offset: Offset of the next intact batch.
-        leader_epoch: Epoch of the batch before them, or of the one behind them if they are first.
+        leader_epoch: Epoch of the batch before them, or of the one after them if they are first.
     """
 
     position: int
@@ -69,29 +66,16 @@ class Hole:
     leader_epoch: int
 
 
-@dataclass(slots=True)
-class Salvage:
-    """What a scan found.
+class SegmentScan:
+    """One pass over a segment file; iterate over its `batches`, then look at what it found.
 
     Attributes:
         holes: Damage with something intact behind it.
         end: Where the last intact batch ends; the file is cut here.
         next_offset: Offset after it.
         cut_reason: Why there are bytes behind `end`, "" when there are none.
-        is_torn: They are one batch that was not written completely.
-        has_producers: A batch of an idempotent producer is among them.
+        is_torn: They are one incomplete batch.
     """
-
-    end: int
-    next_offset: int
-    holes: list[Hole] = field(default_factory=list[Hole])
-    cut_reason: str = ""
-    is_torn: bool = False
-    has_producers: bool = False
-
-
-class SegmentScan:
-    """One pass over a segment file; iterate over it, then look at `salvage`."""
 
     __slots__ = (
         "_file",
@@ -101,7 +85,11 @@ class SegmentScan:
         "_last_epoch",
         "_offset_limit",
         "_size_bytes",
-        "salvage",
+        "cut_reason",
+        "end",
+        "holes",
+        "is_torn",
+        "next_offset",
     )
 
     def __init__(
@@ -120,13 +108,13 @@ class SegmentScan:
 
         Args:
             file: The segment's file.
-            index: Its index, as a hint only.
+            index: Its index, only as a hint.
             base_offset: Its first offset.
             size_bytes: Size of the file.
             offset_limit: Where the next segment begins, None when there is none.
             last_epoch: Epoch of the batch before the segment, -1 when unknown.
             gaps_allowed: The topic is compacted, so offsets may be missing.
-            known_epochs: Every epoch there can be, None when that is not known.
+            known_epochs: Every possible epoch, None when unknown.
         """
         self._file: Final = file
         self._index: Final = index
@@ -135,11 +123,14 @@ class SegmentScan:
         self._last_epoch = last_epoch
         self._gaps_allowed: Final = gaps_allowed
         self._known_epochs: Final = known_epochs
-        self.salvage: Final = Salvage(end=0, next_offset=base_offset)
+        self.holes: Final[list[Hole]] = []
+        self.end = 0
+        self.next_offset = base_offset
+        self.cut_reason = ""
+        self.is_torn = False
 
     def batches(self) -> Iterator[tuple[int, BatchHeader]]:
         """Yield position and header of each intact batch. Raises OSError."""
-        salvage = self.salvage
         position = 0
         while position < self._size_bytes:
             try:
@@ -151,35 +142,34 @@ class SegmentScan:
                             self._file.path,
                             batch_position,
                         )
-                    salvage.end = batch_position + header.size_bytes
-                    salvage.next_offset = header.next_offset
-                    salvage.has_producers |= header.producer_id >= 0
+                    self.end = batch_position + header.size_bytes
+                    self.next_offset = header.next_offset
                     self._last_epoch = header.partition_leader_epoch
                     yield batch_position, header
                 return
             except DamagedSegment as damage:
                 resumed = self._resume_after(damage.position, HOPS_MAX)
                 if resumed is None:
-                    salvage.cut_reason = str(damage)
-                    salvage.is_torn = damage.is_torn
+                    self.cut_reason = str(damage)
+                    self.is_torn = damage.is_torn
                     return
                 position, header = resumed
                 epoch = header.partition_leader_epoch
-                salvage.holes.append(
+                self.holes.append(
                     Hole(
                         damage.position,
                         position,
-                        salvage.next_offset,
+                        self.next_offset,
                         header.base_offset,
                         self._last_epoch if self._last_epoch >= 0 else epoch,
                     )
                 )
-                salvage.next_offset = header.base_offset
+                self.next_offset = header.base_offset
                 logger.error("%s; resuming at %d", damage, position)
 
     def epoch_start(self, position: int, header: BatchHeader) -> int:
-        """Where the epoch of a batch begins: before it, if a hole of the same epoch is there."""
-        holes = self.salvage.holes
+        """Where the epoch of a batch begins: with the hole before it, if it has the same epoch."""
+        holes = self.holes
         if holes and holes[-1].end == position:
             hole = holes[-1]
             if hole.leader_epoch == header.partition_leader_epoch:
@@ -187,29 +177,23 @@ class SegmentScan:
         return header.base_offset
 
     def give_up_rest(self, next_base: int) -> None:
-        """Nothing intact follows in this segment, but there is a next one: a hole up to it."""
-        salvage = self.salvage
+        """Nothing intact is left in this segment, but there is a next one: add a hole up to it."""
         logger.error(
             "%s: offsets %d to %d are missing at the end: %s",
             self._file.path,
-            salvage.next_offset,
+            self.next_offset,
             next_base - 1,
-            salvage.cut_reason or "the file is too short",
+            self.cut_reason or "the file is too short",
         )
-        hole = Hole(
-            salvage.end,
-            self._size_bytes,
-            salvage.next_offset,
-            next_base,
-            self._last_epoch,
+        self.holes.append(
+            Hole(self.end, self._size_bytes, self.next_offset, next_base, self._last_epoch)
         )
-        salvage.holes.append(hole)
-        salvage.end = self._size_bytes
-        salvage.next_offset = next_base
+        self.end = self._size_bytes
+        self.next_offset = next_base
 
     def _out_of_place(self, position: int, header: BatchHeader) -> str:
-        """Why a batch with a correct CRC cannot stand here, "" when it can."""
-        expected = self.salvage.next_offset
+        """Why a batch with a correct CRC cannot be in this place, "" when it can."""
+        expected = self.next_offset
         if header.base_offset < expected:
             return f"base offset {header.base_offset} after offset {expected - 1}"
         if self._offset_limit is not None and header.next_offset > self._offset_limit:
@@ -223,10 +207,10 @@ class SegmentScan:
         known_epoch = None
         if self._known_epochs is not None and not self._is_unknown(epoch):
             known_epoch = self._known_epochs.epoch_for(header.last_offset)
-            # Epochs below the log start are forgotten; they are no newer than the first known one.
+            # Epochs below the log start are forgotten; they are not newer than the first known one.
             is_forgotten = known_epoch < 0 and epoch <= self._known_epochs.first_epoch
             if epoch != known_epoch and not is_forgotten:
-                return f"leader epoch {epoch} where {known_epoch} is known to be"
+                return f"leader epoch {epoch} where it should be {known_epoch}"
         if header.base_offset == expected and epoch == self._last_epoch:
             return ""
         following = self._header_at(position + header.size_bytes)
@@ -234,7 +218,7 @@ class SegmentScan:
             follows = following is not None and following.base_offset == header.next_offset
             contradicted = following is not None and following.base_offset < header.next_offset
             if contradicted or not (self._gaps_allowed or follows):
-                return f"base offset {header.base_offset} where {expected} is due"
+                return f"base offset {header.base_offset} where {expected} is next"
         if epoch == known_epoch:
             return ""
         if following is not None and following.partition_leader_epoch < epoch:
@@ -255,7 +239,7 @@ class SegmentScan:
             return None
 
     def _resume_after(self, position: int, hops_left: int) -> tuple[int, BatchHeader] | None:
-        """Where the next intact batch after a damaged one begins, None when none is found."""
+        """The next intact batch after a damaged one, None when none is found."""
         size_bytes = self._size_bytes
         if size_bytes - position < LOG_OVERHEAD_SIZE_BYTES:
             return None
@@ -268,7 +252,7 @@ class SegmentScan:
             and (intact := self._intact_at(position + LOG_OVERHEAD_SIZE_BYTES + candidate))
         ]
         if found:
-            # Best is one that goes on where the damaged header says, else the nearest.
+            # Preferably one that continues the offsets of the damaged header, else the nearest.
             damaged = self._header_at(position)
             following = [
                 intact
@@ -294,8 +278,8 @@ class SegmentScan:
         if (
             header is None
             or position + header.size_bytes > self._size_bytes
-            or header.base_offset <= self.salvage.next_offset
-            or header.base_offset - self.salvage.next_offset > RELATIVE_OFFSET_MAX
+            or header.base_offset <= self.next_offset
+            or header.base_offset - self.next_offset > RELATIVE_OFFSET_MAX
             or header.partition_leader_epoch < self._last_epoch
             or (self._offset_limit is not None and header.next_offset > self._offset_limit)
             or batch_crc(self._file, position, header.size_bytes) != header.crc

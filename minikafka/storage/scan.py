@@ -1,9 +1,8 @@
 """Walking over the batches of a segment file.
 
-`walk_headers` trusts the bytes and reads headers only (to find a position); `walk_intact` checks
-every CRC (before bytes are served that this process has not seen, and in recovery). Both stop with
-`DamagedSegment` at the first position where no batch begins; what to do about it is the caller's
-decision.
+`walk_headers` trusts the bytes and reads only headers (to find a position); `walk_intact` checks
+every CRC (in recovery, and before serving bytes that this process has not seen). Both raise
+`DamagedSegment` at the first position where no batch begins; the caller decides what to do.
 """
 
 from collections.abc import Iterator
@@ -27,12 +26,10 @@ _CRC_START: Final = 21  # the CRC covers everything from attributes on
 
 
 class DamagedSegment(StorageError):
-    """A segment holds something that is not an intact batch where one should begin.
+    """A segment holds something other than an intact batch where one should begin.
 
     Attributes:
-        path: The file.
-        position: Where in the file.
-        is_torn: The file ends before the batch does, as it does after a write was torn.
+        is_torn: The file ends before the batch does, as after a torn write.
     """
 
     def __init__(self, message: str, path: str, position: int, *, is_torn: bool = False) -> None:
@@ -54,8 +51,8 @@ def walk_headers(
         offset_min: The first batch has this base offset or a higher one.
 
     Raises:
-        DamagedSegment: no batch header where one should be, a batch that goes past `end`, or
-            offsets that fall.
+        DamagedSegment: no batch header where one should be, a batch that extends past `end`, or
+            decreasing offsets.
         OSError: the disk failed.
     """
     return _walk(file, position, end, offset_min, _HEADERS_CHUNK_SIZE_BYTES, check_crc=False)
@@ -85,7 +82,7 @@ def verify(
         end: Where the last one ends.
         offset_min: The first batch has this base offset or a higher one.
         end_offset: The last batch ends below this offset.
-        epochs: What each batch's leader epoch has to be.
+        epochs: What each batch's leader epoch should be.
 
     Raises:
         DamagedSegment: not an intact batch, or one that does not belong there.
@@ -142,7 +139,7 @@ def _walk(
         if header.base_offset < offset_min or header.last_offset_delta < 0:
             raise DamagedSegment(
                 f"{file.path}: the batch at {position} says offsets {header.base_offset} to "
-                f"{header.last_offset}, but {offset_min} is the lowest that can stand there",
+                f"{header.last_offset}, but {offset_min} is the lowest possible there",
                 file.path,
                 position,
             )
@@ -174,7 +171,7 @@ def batch_crc(file: DiskFile, position: int, size_bytes: int) -> int:
     while position < end:
         piece = file.pread(position, min(_INTACT_CHUNK_SIZE_BYTES, end - position))
         if not piece:
-            break  # the file is shorter than it was: the CRC will not match
+            break  # the file shrank: the CRC will not match
         crc = extend_crc32c(crc, piece)
         position += len(piece)
     return crc

@@ -1,21 +1,20 @@
 """The transactions of one partition: which are open, which were aborted (KIP-98).
 
 A transaction is *open* from its first record in this partition to its marker. After the marker it
-is *ended*, but not certain before the marker is below the high watermark: a marker that is cut off
-with the end of the log never was. So the last stable offset, up to which read_committed consumers
-may see, is the smallest of
+is *ended*, but that is not certain until the marker is below the high watermark: it could still be
+truncated. So the last stable offset, up to which read_committed consumers may read, is the smallest
+of
 
 - the high watermark,
 - the first offset of every open transaction,
 - the first offset of every ended one whose marker is not below the high watermark.
 
-Records of aborted transactions stay in the log, and consumers leave them out: a fetch answers which
-transactions overlap what it returns.
+Records of aborted transactions stay in the log, and consumers filter them out: the response to a
+fetch names the aborted transactions that overlap the returned batches.
 
 A first record is only accepted from a producer whose transaction is known to its coordinator
-(KIP-890): who appends takes a `Verification` first, asks the coordinator, and notes that it said
-yes. A marker in between makes it void, so that a late record cannot open a transaction that nobody
-will ever end.
+(KIP-890): the appender takes a `Verification`, asks the coordinator, and notes that it confirmed. A
+marker in between voids it, so a late record cannot open a transaction that would never end.
 """
 
 from bisect import bisect_left
@@ -29,8 +28,8 @@ from minikafka.protocol.records.control import ControlType
 from minikafka.storage.checked_file import Plain
 
 VERIFICATIONS_MAX: Final = 10_000
-"""Producers of a partition whose coordinators are being asked; the one asked about first is
-forgotten, and has to ask again."""
+"""Producers of a partition whose coordinators are being asked; then the oldest is forgotten, and
+has to ask again."""
 
 _EPOCHS_MAX: Final = 4
 _NO_SEQUENCE: Final = -1
@@ -39,14 +38,13 @@ _last_offset_of = attrgetter("last_offset")
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction whose records nobody may see with read_committed.
+    """A transaction whose records are invisible with read_committed.
 
     Attributes:
-        producer_id: Whose it was.
         first_offset: Its first record here.
         last_offset: Its marker.
         last_stable_offset: First offset that was unstable after it: every transaction that was
-            aborted later begins there or after.
+            aborted later begins at or above it.
     """
 
     producer_id: int
@@ -66,17 +64,17 @@ class AbortedRanges:
             self._ranges.setdefault(transaction.producer_id, []).append(transaction)
 
     def covers(self, header: BatchHeader) -> bool:
-        """Whether a batch is of an aborted transaction."""
+        """Whether a batch belongs to an aborted transaction."""
         ranges = self._ranges.get(header.producer_id)
         if ranges is None or not header.is_transactional or header.is_control:
             return False
-        # One producer's transactions do not overlap: the first that ends behind it, if any.
+        # Transactions of one producer do not overlap: the first one that ends after it, if any.
         index = bisect_left(ranges, header.base_offset, key=_last_offset_of)
         return index < len(ranges) and ranges[index].first_offset <= header.base_offset
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that has records here and no marker yet."""
+    """A transaction that has records here but no marker yet."""
 
     first_offset: int
     producer_epoch: int
@@ -90,12 +88,11 @@ class EndedTransaction(NamedTuple):
 
 
 class Verification:
-    """That a transaction's coordinator is asked before its first record; see the module.
+    """A question to a transaction's coordinator before the first record; see the module.
 
     Attributes:
-        producer_epoch: of the transaction.
-        is_confirmed: the coordinator said that this partition is in it; set by who asked.
-        first_sequence: the lowest sequence that somebody wants to append, -1 before.
+        is_confirmed: The coordinator confirmed that this partition is in it; set by the appender.
+        first_sequence: The lowest sequence that waits to be appended, -1 without any.
     """
 
     __slots__ = ("first_sequence", "is_confirmed", "producer_epoch")
@@ -106,7 +103,7 @@ class Verification:
         self.first_sequence = _NO_SEQUENCE
 
     def wants(self, base_sequence: int) -> None:
-        """A batch with this sequence (-1: without any) waits for the confirmation."""
+        """A batch with this sequence (-1: without one) waits for the confirmation."""
         if base_sequence >= 0 and not 0 <= self.first_sequence <= base_sequence:
             self.first_sequence = base_sequence
 
@@ -125,14 +122,13 @@ class TransactionState:
         # transaction is added when its first record is, at the end of the log.
         self._open: dict[int, OpenTransaction] = {}
         self._ended: deque[EndedTransaction] = deque()
-        # By producer id and epoch: what comes late of an earlier epoch must not disturb.
+        # By producer id and epoch: a late batch of an earlier epoch must not interfere.
         self._verifications: dict[int, dict[int, Verification]] = {}
         self.aborted: list[AbortedTransaction] = []
 
-    # --- looking -----------------------------------------------------------------------------
+    # --- queries -----------------------------------------------------------------------------
 
     def open_of(self, producer_id: int) -> OpenTransaction | None:
-        """The open transaction of a producer, None when it has none."""
         return self._open.get(producer_id)
 
     def last_stable_offset(self, high_watermark: int) -> int:
@@ -160,17 +156,17 @@ class TransactionState:
                 break
         return found
 
-    # --- changing ----------------------------------------------------------------------------
+    # --- changes -----------------------------------------------------------------------------
 
     def verify(
         self, producer_id: int, producer_epoch: int, base_sequence: int = _NO_SEQUENCE
     ) -> Verification | None:
-        """What to have confirmed before the first record; None when the transaction is open.
+        """What the coordinator has to confirm before the first record; None once that is written.
 
         Args:
-            producer_id: Whose transaction.
-            producer_epoch: Likewise.
-            base_sequence: Of the batch that is to be appended, -1 if it has none.
+            producer_id: The transaction's producer.
+            producer_epoch: The epoch of the transaction.
+            base_sequence: Of the batch to be appended, -1 if it has none.
         """
         open_ = self._open.get(producer_id)
         if open_ is not None and open_.producer_epoch == producer_epoch:
@@ -189,16 +185,16 @@ class TransactionState:
         return verification
 
     def confirmed(self, producer_id: int, producer_epoch: int) -> Verification | None:
-        """What the coordinator has confirmed of a transaction, if no marker came since."""
+        """The confirmed verification of a transaction, unless a marker has voided it."""
         verification = self._verifications.get(producer_id, {}).get(producer_epoch)
         return verification if verification is not None and verification.is_confirmed else None
 
     def forget_verifications(self) -> None:
-        """Another broker led in between, and may have ended what was confirmed here."""
+        """Another broker led in between, and may have ended transactions that were confirmed."""
         self._verifications.clear()
 
     def wrote(self, producer_id: int, producer_epoch: int, base_offset: int) -> None:
-        """A transactional batch is in the log."""
+        """Note a transactional batch in the log."""
         if producer_id not in self._open:
             self._open[producer_id] = OpenTransaction(base_offset, producer_epoch)
             self._verifications.pop(producer_id, None)
@@ -210,12 +206,12 @@ class TransactionState:
         control_type: ControlType,
         marker_offset: int,
     ) -> None:
-        """A marker is in the log; one without an open transaction changes nothing else."""
+        """Note a marker in the log; without an open transaction it only voids verifications."""
         open_ = self._open.pop(producer_id, None)
         epochs = self._verifications.pop(producer_id, None)
         if epochs is not None and open_ is not None and marker_epoch > open_.producer_epoch:
-            # With a greater epoch the marker ends everything below it, and the next transaction
-            # (whose coordinator may be asked already) has that epoch.
+            # A marker with a greater epoch ends everything below it, and the next transaction
+            # (which may be waiting for its coordinator already) has that epoch.
             kept = {epoch: one for epoch, one in epochs.items() if epoch >= marker_epoch}
             if kept:
                 self._verifications[producer_id] = kept
@@ -232,13 +228,13 @@ class TransactionState:
             )
 
     def truncate_from_start(self, log_start_offset: int) -> None:
-        """The log begins at `log_start_offset` now: forget what ended below it."""
+        """The log now begins at `log_start_offset`: forget what ended below it."""
         count = bisect_left(self.aborted, log_start_offset, key=_last_offset_of)
         if count:
             del self.aborted[:count]
 
     def clear(self) -> None:
-        """Forget everything but verifications, whose appends are still to come."""
+        """Forget everything but verifications, whose appends are still pending."""
         self._open.clear()
         self._ended.clear()
         self.aborted.clear()
@@ -251,7 +247,7 @@ class TransactionState:
         return [open_, list(self._ended), self.aborted]
 
     def load(self, snapshot: object) -> None:
-        """Take over what `encode` wrote."""
+        """Restore what `encode` returned."""
         open_, ended, aborted = cast("tuple[list[list[int]], ...]", snapshot)
         self._open = {one[0]: OpenTransaction(*one[1:]) for one in open_}
         self._ended = deque(EndedTransaction(*one) for one in ended)

@@ -1,17 +1,23 @@
-"""What a log accepts: Kafka's rules for batches, checked on the header and the CRC.
+"""Kafka's rules for the batches that a log accepts, checked on the header and the CRC.
 
 From a client (Produce): exactly one batch; magic 2; the CRC; whole; at most max.message.bytes; a
 codec the request version allows; at least one record and last_offset_delta == record_count - 1; no
 control batch; a producer id comes with an epoch and a sequence; timestamps within the topic's
-bounds. Internal appends may bring several batches and control batches, and no size limit holds.
+bounds. Internal appends may contain several batches and control batches, without a size limit.
 
-Compressed records are not decompressed and uncompressed ones not decoded: the timestamp bounds are
-checked on the batch's base and largest timestamp. One exception: a compacted topic refuses records
-without a key, as Kafka does, and for that a client's batch has to be decoded. Whoever sent a batch
-with such records, or with timestamps out of bounds, hears which ones they are (KIP-467).
+Records are neither decompressed nor decoded: the timestamp bounds are checked on the batch's base
+and largest timestamp. One exception: a compacted topic refuses records without a key, as Kafka
+does, and for that a client's batch has to be decoded. A refusal because of such records, or of
+timestamps out of bounds, names them (KIP-467).
+
+Decoding takes as long as the client wants it to, so an event loop asks for `Inspection.ELSEWHERE`:
+then `RecordsUnread` is raised instead, and the batch can be validated again in a worker thread.
+What a batch may become there is bounded (`DECOMPRESSED_RATIO_MAX`, `INSPECTED_RECORDS_MAX`); a
+larger one is MESSAGE_TOO_LARGE, upon which Kafka's producers split it.
 """
 
 from collections.abc import Callable
+from enum import Enum, auto
 from itertools import islice
 from typing import Final
 
@@ -24,7 +30,11 @@ from minikafka.protocol.records.batch import (
     parse_batch_header,
 )
 from minikafka.protocol.records.compression import Compression
-from minikafka.protocol.records.errors import CorruptBatchError, UnsupportedMagicError
+from minikafka.protocol.records.errors import (
+    CorruptBatchError,
+    DecompressedSizeError,
+    UnsupportedMagicError,
+)
 from minikafka.protocol.records.record import Record, decode_records
 from minikafka.storage.errors import (
     CorruptMessage,
@@ -43,10 +53,39 @@ ZSTD_PRODUCE_VERSION_MIN: Final = 7
 BATCHES_PER_APPEND_MAX: Final = 10_000
 """Batches in one append by a leader; their headers are parsed before anything is written."""
 
-RECORD_ERRORS_MAX: Final = 100_000
-"""Records of one batch that a refusal names; more of them are not told from their neighbours."""
+RECORD_ERRORS_MAX: Final = 1000
+"""Most records of one batch that a refusal names."""
+
+INSPECTED_RECORDS_MAX: Final = 250_000
+"""Most records of a batch that are decoded in order to validate it; they take about 60 MB."""
+
+INSPECTED_SIZE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Largest batch that is decompressed in order to validate or re-compress it."""
+
+INSPECTED_SIZE_BYTES_FREE: Final = 16 * 1024 * 1024
+"""What the batches of one request may decompress to together, however small they are."""
+
+DECOMPRESSED_RATIO_MAX: Final = 100
+"""Further bytes that each byte of a request may decompress to."""
+
+_INSPECTED_HERE_SIZE_BYTES_MAX: Final = 16 * 1024
 
 _COMPRESSION_MAX: Final = max(Compression)
+
+
+class Inspection(Enum):
+    """Where the records of a batch are looked at."""
+
+    HERE = auto()
+    """In this call, however long it takes."""
+    ELSEWHERE = auto()
+    """Raise `RecordsUnread` unless it is quick."""
+    DONE = auto()
+    """They have been looked at."""
+
+
+class RecordsUnread(Exception):
+    """Records have to be decompressed, or many of them decoded, before the batch is appended."""
 
 
 def split_batches(
@@ -56,7 +95,7 @@ def split_batches(
 
     Args:
         records: Whole batches.
-        batches_max: With more of them the append is refused.
+        batches_max: An append of more is refused.
 
     Raises:
         InvalidRecord: no batch at all, or too many.
@@ -67,7 +106,7 @@ def split_batches(
     position = 0
     size_bytes = len(records)
     if not size_bytes:
-        raise InvalidRecord("an append without any record batch")
+        raise InvalidRecord("an append without a record batch")
     while position < size_bytes:
         try:
             header = parse_batch_header(records, position, must_be_whole=True)
@@ -88,7 +127,7 @@ def split_batches(
 
 
 def validate_batch(header: BatchHeader) -> None:
-    """Rules that hold for every batch, whoever appends it as leader.
+    """Rules for every batch that a leader appends, from a client or not.
 
     Raises:
         InvalidRecord: which rule is broken.
@@ -105,26 +144,35 @@ def validate_batch(header: BatchHeader) -> None:
 
 
 def validate_client_batches(
-    records: Buffer, config: LogConfig, *, now_ms: int, request_version: int
+    records: Buffer,
+    config: LogConfig,
+    *,
+    now_ms: int,
+    request_version: int,
+    inspection: Inspection = Inspection.HERE,
+    decompressed_size_bytes_max: int = INSPECTED_SIZE_BYTES_MAX,
 ) -> list[tuple[int, BatchHeader]]:
-    """Parse and check what a Produce request brought for one partition.
+    """Parse and check the records in a Produce request for one partition.
 
     Args:
-        records: The partition's records as they came.
+        records: The partition's records as received.
         config: The topic's settings.
         now_ms: The broker's clock.
         request_version: Version of the Produce request.
+        inspection: Where the records themselves are looked at, if they have to be.
+        decompressed_size_bytes_max: The largest batch to decompress.
 
     Returns:
         One (position, header).
 
     Raises:
-        LogError: one class per rule, see the module's text.
+        LogError: one class per rule, see the module.
+        RecordsUnread: the records have to be looked at elsewhere.
     """
     batches = split_batches(records)
     if len(batches) != 1:
         raise InvalidRecord(
-            f"{len(batches)} record batches; a produce request brings exactly one per partition"
+            f"{len(batches)} record batches; a produce request has exactly one per partition"
         )
     header = batches[0][1]
     if header.size_bytes > config.max_message_bytes:
@@ -147,14 +195,21 @@ def validate_client_batches(
             f"zstd in produce version {request_version}; it needs {ZSTD_PRODUCE_VERSION_MIN}"
         )
     if config.message_timestamp_type == "CreateTime":
-        _validate_timestamps(records, header, config, now_ms)
-    if config.cleanup_compact:
-        _require_keys(records)
+        _validate_timestamps(
+            records, header, config, now_ms, inspection, decompressed_size_bytes_max
+        )
+    if config.cleanup_compact and inspection is not Inspection.DONE:
+        _require_keys(records, header, inspection, decompressed_size_bytes_max)
     return batches
 
 
 def _validate_timestamps(
-    records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int
+    records: Buffer,
+    header: BatchHeader,
+    config: LogConfig,
+    now_ms: int,
+    inspection: Inspection,
+    decompressed_size_bytes_max: int,
 ) -> None:
     if header.has_log_append_time:
         raise InvalidTimestamp("the batch claims LogAppendTime; only the broker sets that")
@@ -178,16 +233,28 @@ def _validate_timestamps(
         reason,
         record_errors=_record_errors(
             records,
+            header,
             lambda record: (
                 record.timestamp >= 0 and not earliest_ms <= record.timestamp <= latest_ms
             ),
             f"the timestamp is not between {earliest_ms} and {latest_ms}",
+            inspection,
+            decompressed_size_bytes_max,
         ),
     )
 
 
-def _require_keys(records: Buffer) -> None:
-    found = _record_errors(records, lambda record: record.key is None, "the record has no key")
+def _require_keys(
+    records: Buffer, header: BatchHeader, inspection: Inspection, decompressed_size_bytes_max: int
+) -> None:
+    found = _record_errors(
+        records,
+        header,
+        lambda record: record.key is None,
+        "the record has no key",
+        inspection,
+        decompressed_size_bytes_max,
+    )
     if found:
         raise InvalidRecord(
             f"record {found[0].batch_index} of the batch has no key; a topic with "
@@ -197,11 +264,30 @@ def _require_keys(records: Buffer) -> None:
 
 
 def _record_errors(
-    records: Buffer, is_wrong: Callable[[Record], bool], message: str
+    records: Buffer,
+    header: BatchHeader,
+    is_wrong: Callable[[Record], bool],
+    message: str,
+    inspection: Inspection,
+    decompressed_size_bytes_max: int,
 ) -> list[RecordError]:
-    """The records of a batch that are wrong, not more than `RECORD_ERRORS_MAX`."""
+    """The wrong records of a batch, at most `RECORD_ERRORS_MAX`."""
+    if inspection is Inspection.DONE:
+        return []
+    if inspection is Inspection.ELSEWHERE and (
+        header.compression is not Compression.NONE
+        or header.size_bytes > _INSPECTED_HERE_SIZE_BYTES_MAX
+    ):
+        raise RecordsUnread
+    if header.record_count > INSPECTED_RECORDS_MAX:
+        raise MessageTooLarge(
+            f"a batch of {header.record_count} records; at most {INSPECTED_RECORDS_MAX} "
+            "can be validated one by one"
+        )
     try:
-        decoded = decode_records(records)
+        decoded = decode_records(records, size_bytes_max=decompressed_size_bytes_max)
+    except DecompressedSizeError as error:
+        raise MessageTooLarge(str(error)) from error
     except CorruptBatchError as error:
         raise CorruptMessage(str(error)) from error
     wrong = (index for index, record in enumerate(decoded) if is_wrong(record))

@@ -4,7 +4,7 @@
         .option("subscribe", "orders").load()
 
 Spark imports every `pyspark_*` package in every session and looks for `DefaultSource`, so nothing
-is imported here before that name is asked for.
+is imported here before that name is used.
 """
 
 from __future__ import annotations

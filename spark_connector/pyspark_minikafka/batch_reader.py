@@ -1,4 +1,4 @@
-"""Reads topics as a batch: from offsets to offsets that are fixed when the query is planned."""
+"""Reads topics as a batch, between offsets that are fixed when the query is planned."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from minikafka_client.types import EARLIEST, TopicPartition
+from minikafka_client.types import TopicPartition
 
 from .environment import connector_version
 from .errors import OptionError
 from .filters import FilterPushdown, Narrowing
-from .lookups import Lookups, listed
+from .lookups import Lookups, listed, resolve
 from .offset_specs import SpecKind
 from .ranges import between, plan_tasks
-from .reading import RecordSource, data_loss
-from .resolving import resolve
+from .record_source import RecordSource, data_loss
 from .schemas import arrow_schema
 from .source_options import SourceOptions
 
@@ -28,7 +27,7 @@ Offsets = dict[TopicPartition, int]
 
 
 def record_source(options: SourceOptions) -> RecordSource:
-    """How the tasks of a read do it."""
+    """What the tasks of a read need."""
     return RecordSource(
         kafka=options.kafka,
         isolation_level=options.isolation_level,
@@ -39,13 +38,6 @@ def record_source(options: SourceOptions) -> RecordSource:
 
 
 class BatchReader(DataSourceReader):
-    """One batch read.
-
-    Args:
-        options: of a batch.
-        schema: the columns to read.
-    """
-
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
@@ -57,9 +49,9 @@ class BatchReader(DataSourceReader):
         """Plan the tasks.
 
         Raises:
-            OptionError: a topic does not exist, or an offset that was given.
-            DataLossError: records before the first one are wanted.
-            KafkaError: nobody could be asked.
+            OptionError: a topic does not exist, or the start is after the end.
+            DataLossError: the options name offsets that do not exist.
+            KafkaError: the brokers could not be asked.
         """
         options = self._options
         lookups = Lookups(options)
@@ -98,44 +90,39 @@ class BatchReader(DataSourceReader):
         return starts, ends
 
     def _check_order(self, starts: Offsets, ends: Offsets) -> None:
-        """Refuse to begin behind the end, as the official connector does.
-
-        Where a read begins at the earliest offset that there is, nothing is wrong if that is so.
-        """
+        """Refuse a start after the end, as the official connector does."""
         starting = self._options.starting
         for each in sorted(starts):
-            if starting.kind is SpecKind.EARLIEST or starting.of_partition.get(each) == EARLIEST:
-                continue
             if starts[each] > ends[each]:
                 raise OptionError(
-                    f"{starting.option} of {listed([each])} is {starts[each]}, which is behind the "
-                    f"end at {ends[each]}; is the offset of another topic, or of one that was "
-                    f"deleted and created anew?"
+                    f"{starting.option} of {listed([each])} is {starts[each]}, after the end at "
+                    f"{ends[each]}: the records in between are no longer in the topic, or the "
+                    f"offset belongs to another topic or one that was deleted and created again"
                 )
 
     def _check(self, lookups: Lookups, starts: Offsets, ends: Offsets) -> None:
-        """Hold offsets that were given against those that there are."""
+        """Compare the user's offsets with the existing ones."""
         options = self._options
         losses: list[str] = []
         if options.starting.kind is SpecKind.OFFSETS:
             firsts = lookups.earliest(starts)
             early = {each: first for each, first in firsts.items() if starts[each] < first}
-            # With a predicate on offsets, a start before the first one is only a bound.
+            # With a predicate on offsets, a start before the first record is only a bound.
             if early and not self._narrowing.offset_min:
-                losses.append(f"startingOffsets are before the first one of {listed(early)}")
+                losses.append(f"startingOffsets are before the first record of {listed(early)}")
             starts.update(early)
         if options.ending.kind is SpecKind.OFFSETS:
             lasts = lookups.latest(ends)
             late = {each: last for each, last in lasts.items() if ends[each] > last}
             if late:
-                losses.append(f"endingOffsets are behind the last one of {listed(late)}")
+                losses.append(f"endingOffsets are after the last record of {listed(late)}")
             ends.update(late)
         if losses and options.fail_on_data_loss:
             raise data_loss("; ".join(losses))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read what one task was given; runs on a worker."""
-        if partition.value is None:  # what Spark makes of a plan without tasks
+        """Read one task's ranges; runs on a worker."""
+        if partition.value is None:  # Spark's substitute for a plan without tasks
             return iter(())
         schema = arrow_schema(self._schema)
         return self._source.batches(partition.value, schema)

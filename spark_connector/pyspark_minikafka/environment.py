@@ -1,4 +1,4 @@
-"""Whether the Python of a driver or a worker has what the connector needs."""
+"""Checks the Python of a driver or worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _is_frozen = False
 
 
 def check_packages() -> None:
-    """Look for the packages that decode records.
+    """Check that the packages that decode records are installed.
 
     Raises:
         EnvironmentMismatchError: one is missing.
@@ -26,13 +26,12 @@ def check_packages() -> None:
     if missing:
         raise EnvironmentMismatchError(
             f"{sys.executable} has no {' and no '.join(missing)}: run "
-            f"`{sys.executable} -m pip install 'minikafka[spark]'`, or set PYSPARK_PYTHON to the "
-            f"interpreter that has it"
+            f"`{sys.executable} -m pip install {' '.join(missing)}`, or set PYSPARK_PYTHON to an "
+            f"interpreter that has them"
         )
 
 
 def connector_version() -> str:
-    """The version that is installed, as its metadata say."""
     try:
         return version("minikafka")
     except PackageNotFoundError:
@@ -40,7 +39,7 @@ def connector_version() -> str:
 
 
 def check_worker(driver_version: str) -> None:
-    """Compare this worker with the driver that made its task.
+    """Compare this worker with the driver that planned its task.
 
     Raises:
         EnvironmentMismatchError: a package is missing, or the versions differ.
@@ -55,10 +54,10 @@ def check_worker(driver_version: str) -> None:
 
 
 def prepare_worker(driver_version: str) -> None:
-    """Check a worker process, once, and take what is loaded out of the garbage collector's sight.
+    """Check a worker process once, and exempt loaded modules from garbage collection.
 
-    Spark's workers collect garbage after every task: with NumPy and Arrow loaded that takes longer
-    than a small task does.
+    Spark's workers collect garbage after every task; with NumPy and Arrow loaded, that takes longer
+    than a small task.
 
     Raises:
         EnvironmentMismatchError: see `check_worker`.

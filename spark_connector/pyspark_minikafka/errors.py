@@ -1,22 +1,22 @@
-"""What the connector raises on purpose; Spark shows the last line of it."""
+"""The connector's exceptions; Spark shows the last line of each."""
 
 from __future__ import annotations
 
 
 class OptionError(ValueError):
-    """An option is unknown, is missing, contradicts another one or has a value it cannot have."""
+    """An option is unknown, missing, contradictory or malformed."""
 
 
 class SchemaError(ValueError):
-    """The schema that the user gave has columns that the source does not have."""
+    """The user's schema has columns that the source does not have."""
 
 
 class EnvironmentMismatchError(RuntimeError):
-    """The Python that runs a task is not set up as the connector needs it."""
+    """A Python lacks a package, or has another version of the connector."""
 
 
 class DataLossError(RuntimeError):
-    """Records that the query should have read are not in the topic any more.
+    """Records that the query should have read are no longer in the topic.
 
-    With the option ``failOnDataLoss`` set to false the query goes on without them.
+    With ``failOnDataLoss`` set to false the query continues without them.
     """

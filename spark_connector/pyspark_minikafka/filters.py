@@ -1,7 +1,7 @@
-"""Predicates that narrow what is read: on topic, partition, offset and timestamp.
+"""Predicates on topic, partition, offset and timestamp that narrow a read.
 
-Spark applies all of them again to what comes, so they may be taken as hints: a predicate that is
-not understood is left to Spark, and one that is only partly of use is used for that part.
+Spark applies all of them again to the rows, so they are only hints: an unsupported predicate is
+left to Spark, and of a partly supported one that part is used.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Narrowing:
     """What the predicates leave to be read.
 
     Attributes:
-        filters: those that are about topic or partition.
-        offset_min: offsets before it are not wanted.
-        offset_end: neither are those from it on.
-        timestamp_ms_min: neither are records before the first one that is as late.
+        filters: those on topic or partition.
+        offset_min: the first offset to read.
+        offset_end: exclusive.
+        timestamp_ms_min: records before the first one with this timestamp need not be read.
     """
 
     filters: tuple[Filter, ...] = ()
@@ -48,7 +48,7 @@ class Narrowing:
     timestamp_ms_min: int = -1
 
     def add(self, one: Filter) -> None:
-        """Take in a predicate; all of them hold at once."""
+        """Add a predicate; all must hold."""
         attribute: tuple[str, ...] = getattr(one, "attribute", ())
         if len(attribute) != 1 or attribute[0] not in _NARROWING:
             return
@@ -106,7 +106,7 @@ def _compares(one: Filter, value: Any, wanted: Any) -> bool:
 
 
 def _offset_bounds(one: Filter) -> tuple[int, float]:
-    """The first offset that a predicate allows, and the one behind the last."""
+    """The first offset that a predicate allows, and the one after the last."""
     value: Any = getattr(one, "value", None)
     if isinstance(one, In):
         whole = [each for each in cast("tuple[Any, ...]", value) if type(each) is int]
@@ -149,12 +149,9 @@ def _timestamp_ms_min(one: Filter) -> int:
 class FilterPushdown:
     """Spark's `pushFilters` for one reader.
 
-    Spark refuses a reader whose class has that method while ``spark.sql.python.filterPushdown``
-    is off, which it is by default. So it is an attribute of the reader instead, and looks to that
-    check like the method that readers inherit.
-
-    Attributes:
-        narrowing: what the predicates were found to say.
+    Spark refuses a reader whose class defines that method while ``spark.sql.python.filterPushdown``
+    is off, as it is by default. So this is an attribute of the reader instead, which that check
+    takes for the inherited method.
     """
 
     def __init__(self, narrowing: Narrowing) -> None:
@@ -165,7 +162,7 @@ class FilterPushdown:
         return DataSourceReader.pushFilters
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take in predicates; all of them are left to Spark as well."""
+        """Add predicates; all are left to Spark, too."""
         for one in filters:
             self.narrowing.add(one)
         return filters

@@ -1,18 +1,13 @@
-"""The plan that asks leaders where an epoch ended (KIP-101), to notice lost records (KIP-320)."""
+"""A plan that asks leaders where an epoch ended (KIP-101), to detect lost records (KIP-320)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from minikafka.protocol.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
+from minikafka.protocol.messages import offset_for_leader_epoch
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import KafkaError
-from minikafka_client.plans.ask import Call, Plan
+from minikafka_client.plans.plan import Call, Plan
 from minikafka_client.plans.rounds import ask_leaders, by_topic, outcome_of
 from minikafka_client.types import TopicPartition
 
@@ -22,10 +17,10 @@ CONSUMER_REPLICA_ID = -1
 def epoch_ends(
     cluster: Cluster, epochs: Mapping[TopicPartition, int]
 ) -> Plan[dict[TopicPartition, int]]:
-    """Ask for the end of the largest epoch that is not after the one given.
+    """Ask for the end of the largest epoch that is not greater than the given one.
 
     Returns:
-        The offset behind its last record; -1 where the leader knows no such epoch.
+        The offset after its last record; -1 if the leader knows no such epoch.
 
     Raises:
         BrokerError: the only partition asked for was refused.
@@ -33,13 +28,13 @@ def epoch_ends(
     """
 
     def make_call(node: int, asked: Sequence[TopicPartition]) -> Call:
-        request = OffsetForLeaderEpochRequest(
+        request = offset_for_leader_epoch.Request(
             replica_id=CONSUMER_REPLICA_ID,
             topics=[
-                OffsetForLeaderTopic(
+                offset_for_leader_epoch.Topic(
                     topic=topic,
                     partitions=[
-                        OffsetForLeaderPartition(
+                        offset_for_leader_epoch.Partition(
                             partition=index,
                             current_leader_epoch=cluster.leader_epoch(topic, index),
                             leader_epoch=epochs[TopicPartition(topic, index)],
@@ -53,7 +48,7 @@ def epoch_ends(
         return Call(node, request, version_min=2)
 
     def read(
-        response: OffsetForLeaderEpochResponse,
+        response: offset_for_leader_epoch.Response,
     ) -> Mapping[TopicPartition, int | KafkaError]:
         return {
             TopicPartition(topic.topic, each.partition): outcome_of(
@@ -65,5 +60,7 @@ def epoch_ends(
             for each in topic.partitions
         }
 
-    found = yield from ask_leaders(cluster, epochs, make_call, OffsetForLeaderEpochResponse, read)
+    found = yield from ask_leaders(
+        cluster, epochs, make_call, offset_for_leader_epoch.Response, read
+    )
     return found

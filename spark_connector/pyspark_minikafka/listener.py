@@ -1,4 +1,4 @@
-"""How far streams are behind, for each topic and partition: a listener for Spark's sessions.
+"""The lag of streams by topic and partition: a listener for Spark sessions.
 
     from pyspark_minikafka.listener import LagListener
 
@@ -7,7 +7,8 @@
     ...
     listener.lags["orders"].of_partition[TopicPartition("orders", 0)]
 
-It reads what Spark reports of each micro-batch: where that ended, and where the partitions end.
+It is computed from the offsets in the progress of each micro-batch. (A source in Python cannot
+report metrics such as `avgOffsetsBehindLatest` to Spark.)
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from minikafka_client.types import TopicPartition
 _logger = logging.getLogger(__name__)
 
 QUERIES_MAX: Final = 1_000
-"""Of how many queries the last lag is kept."""
+"""The last lag is kept of this many queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,10 @@ class Lag:
     """How far a query is behind after a micro-batch.
 
     Attributes:
-        query_name: the query's name, None if it has none.
-        query_id: the same over restarts.
-        batch_id: the micro-batch.
-        rows_read: in this micro-batch.
-        of_partition: records between the end of the batch and the end of the partition. Offsets
-            are counted: those of transaction markers and of compacted records are among them.
+        query_name: None if it has none.
+        query_id: stays the same when the query is restarted.
+        of_partition: offsets between the end of the batch and the end of the partition, including
+            those of transaction markers and of compacted records.
     """
 
     query_name: str | None
@@ -55,19 +54,34 @@ class Lag:
 
     @property
     def total(self) -> int:
-        """Of all partitions together."""
+        """The sum over all partitions."""
         return sum(self.of_partition.values())
+
+    @property
+    def max_offsets_behind_latest(self) -> int:
+        """The largest of all partitions, 0 without any; a metric of Spark's own connector."""
+        return max(self.of_partition.values(), default=0)
+
+    @property
+    def min_offsets_behind_latest(self) -> int:
+        """The smallest of all partitions, 0 without any."""
+        return min(self.of_partition.values(), default=0)
+
+    @property
+    def avg_offsets_behind_latest(self) -> float:
+        """The mean over all partitions, 0 without any."""
+        return self.total / len(self.of_partition) if self.of_partition else 0.0
 
 
 class LagListener(StreamingQueryListener):
-    """Keeps the lag of each query of a session, logs it, and tells whoever wants to know.
+    """Keeps the lag of each query of a session, logs it, and calls back.
 
     Args:
-        on_lag: called after each micro-batch that read a source `minikafka`, in a thread of
-            Spark's; what it raises is logged.
+        on_lag: called after each micro-batch of a `minikafka` source, in a thread of Spark's;
+            exceptions are logged.
 
     Attributes:
-        lags: the latest of each query, by name, or by id where it has none.
+        lags: the latest of each query by its name, or by its id if it has none.
     """
 
     def __init__(self, on_lag: Callable[[Lag], object] | None = None) -> None:
@@ -75,10 +89,10 @@ class LagListener(StreamingQueryListener):
         self._on_lag = on_lag
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
-        """Nothing is known yet."""
+        """Nothing: the lag is not known yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's names
-        """A micro-batch is done."""
+        """Keep and report the lag after a micro-batch."""
         lag = lag_of(json.loads(event.progress.json))
         if lag is None:
             return
@@ -92,20 +106,20 @@ class LagListener(StreamingQueryListener):
             try:
                 self._on_lag(lag)
             except Exception:
-                _logger.exception("what listens to the lag of %s fails", name)
+                _logger.exception("the callback for the lag of %s failed", name)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's names
-        """Nothing has changed."""
+        """Nothing: the lag has not changed."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's names
-        """The last lag stays."""
+        """Nothing: the last lag is kept."""
 
 
 def lag_of(progress: Mapping[str, Any]) -> Lag | None:
     """Read a query's progress, as Spark writes it in JSON.
 
     Returns:
-        None where no source reports where its partitions end.
+        None if no source reports the ends of its partitions.
     """
     of_partition: dict[TopicPartition, int] = {}
     rows_read, has_source = 0, False
@@ -129,17 +143,17 @@ def lag_of(progress: Mapping[str, Any]) -> Lag | None:
     )
 
 
-def _offsets(told: object) -> dict[TopicPartition, int] | None:
-    """Offsets by topic and partition; None for those of other sources."""
-    if isinstance(told, str):
+def _offsets(reported: object) -> dict[TopicPartition, int] | None:
+    """Offsets by topic and partition; None if they are another source's."""
+    if isinstance(reported, str):
         try:
-            told = json.loads(told)
+            reported = json.loads(reported)
         except ValueError:
             return None
-    if not isinstance(told, dict):
+    if not isinstance(reported, dict):
         return None
     found: dict[TopicPartition, int] = {}
-    for topic, partitions in cast("dict[str, Any]", told).items():
+    for topic, partitions in cast("dict[str, Any]", reported).items():
         if not isinstance(partitions, dict):
             continue
         for partition, offset in cast("dict[str, Any]", partitions).items():

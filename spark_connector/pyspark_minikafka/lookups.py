@@ -1,8 +1,7 @@
-"""What the driver asks brokers: which partitions there are, and which offsets they have."""
+"""The driver's questions to brokers: which partitions exist, and what their offsets are."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -20,7 +19,9 @@ from minikafka_client.types import (
 
 from .errors import OptionError
 from .leader_epochs import epoch_ends
+from .offset_specs import OffsetSpec, SpecKind
 from .source_options import SourceOptions
+from .topic_pattern import topic_matcher
 
 LISTED_MAX: Final = 5
 
@@ -28,11 +29,7 @@ _Result = TypeVar("_Result")
 
 
 class MissingTopicsError(OptionError):
-    """Topics that were asked for do not exist.
-
-    Attributes:
-        topics: their names.
-    """
+    """Topics that the options name do not exist."""
 
     def __init__(self, message: str, topics: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -44,8 +41,8 @@ class Found:
     """The partitions to read.
 
     Attributes:
-        topic_ids: of each topic; zeros where the broker is too old to know.
-        leader_epochs: of each partition, -1 where unknown.
+        topic_ids: zeros if the broker is too old to know.
+        leader_epochs: of each partition, -1 if unknown.
     """
 
     topic_ids: Mapping[str, bytes]
@@ -53,16 +50,26 @@ class Found:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """All of them, sorted."""
         return sorted(self.leader_epochs)
 
 
-class Lookups:
-    """Asks on behalf of one read; connections are kept until `close`.
+@dataclass(frozen=True)
+class Snapshot:
+    """The chosen partitions at one moment.
 
-    Args:
-        options: of the read.
+    Attributes:
+        topic_ids: zeros if the broker is too old to know.
+        latest: the offset after the last readable record.
+        leader_epochs: of the last record; missing if the broker is too old to know.
     """
+
+    topic_ids: Mapping[str, bytes]
+    latest: Mapping[TopicPartition, int]
+    leader_epochs: Mapping[TopicPartition, int]
+
+
+class Lookups:
+    """Asks the brokers for one read; connections stay open until `close`."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -75,7 +82,6 @@ class Lookups:
             raise OptionError(f"kafka.*: {error}") from None
 
     def close(self) -> None:
-        """Close the connections."""
         self._admin.close()
 
     def find(self) -> Found:
@@ -83,12 +89,12 @@ class Lookups:
 
         Raises:
             MissingTopicsError: a topic that they name does not exist.
-            OptionError: a partition does not.
-            KafkaError: nobody could be asked.
+            OptionError: a partition does not exist.
+            KafkaError: the brokers could not be asked.
         """
         choice = self._options.topics
         if choice.pattern:
-            matches = re.compile(choice.pattern).fullmatch
+            matches = topic_matcher(choice.pattern)
             described = self._asked(lambda: self._admin.describe_topics())
             wanted = {
                 name: topic
@@ -105,6 +111,21 @@ class Lookups:
             raise OptionError(f"assign names partitions that do not exist: {listed(missing)}")
         epochs = {each: found.leader_epochs[each] for each in choice.assigned}
         return Found(found.topic_ids, epochs)
+
+    def snapshot(self) -> Snapshot:
+        """The chosen partitions and their ends.
+
+        Raises:
+            OptionError: a topic or a partition does not exist.
+            KafkaError: the brokers could not be asked.
+        """
+        found = self.find()
+        ends = self.listed(dict.fromkeys(found.partitions, LATEST))
+        return Snapshot(
+            found.topic_ids,
+            {each: end.offset for each, end in ends.items()},
+            {each: end.leader_epoch for each, end in ends.items() if end.leader_epoch >= 0},
+        )
 
     def _describe(self, names: Collection[str]) -> Mapping[str, TopicDescription]:
         try:
@@ -123,7 +144,7 @@ class Lookups:
         ) from None
 
     def _asked(self, ask: Callable[[], _Result]) -> _Result:
-        """Ask; what may succeed later is asked again as often as the user wants it."""
+        """Ask, and repeat retriable failures as often as ``fetchOffset.numRetries`` says."""
         retries = self._options.lookup_retries
         while True:
             try:
@@ -135,41 +156,40 @@ class Lookups:
                 time.sleep((self._options.lookup_retry_interval_ms or 0) / 1000)
 
     def offsets(self, specs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Look up `EARLIEST`, `LATEST` or a timestamp in ms; -1 where nothing is as late.
+        """Look up `EARLIEST`, `LATEST` or a timestamp in ms; -1 if all records are earlier.
 
         Raises:
-            KafkaError: nobody could be asked.
+            KafkaError: the brokers could not be asked.
         """
         return {each: found.offset for each, found in self.listed(specs).items()}
 
     def listed(
         self, specs: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The same, with what else the broker says."""
+        """The same with timestamps and leader epochs."""
         if not specs:
             return {}
         level = self._options.isolation_level
         return self._asked(lambda: self._admin.list_offsets(specs, isolation_level=level))
 
     def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
         return self.offsets(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record that may be read of each partition."""
+        """The offset after the last readable record of each partition."""
         return self.offsets(dict.fromkeys(partitions, LATEST))
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Where the log of each partition's leader leaves what was written up to an epoch.
+        """The offset at which each partition's leader ended an epoch, or the last one before it.
 
         Raises:
-            KafkaError: nobody could be asked.
+            KafkaError: the brokers could not be asked.
         """
         return self._admin.run_plan(lambda cluster: epoch_ends(cluster, epochs)) if epochs else {}
 
 
 def listed(partitions: Collection[TopicPartition]) -> str:
-    """Partitions in a message: the first few of them."""
+    """The first few partitions, for a message."""
     shown = ", ".join(
         f"{topic}-{partition}" for topic, partition in sorted(partitions)[:LISTED_MAX]
     )
@@ -186,3 +206,68 @@ def _found(topics: Mapping[str, TopicDescription]) -> Found:
             for each in topic.partitions
         },
     )
+
+
+def resolve(
+    lookups: Lookups,
+    partitions: Collection[TopicPartition],
+    spec: OffsetSpec,
+    *,
+    uses_latest_without_timestamp: bool,
+) -> dict[TopicPartition, int]:
+    """Look up the offsets that a specification means.
+
+    Args:
+        lookups: asks the brokers.
+        partitions: the partitions to read.
+        spec: the user's specification.
+        uses_latest_without_timestamp: whether to take the end of a partition if all its records
+            are earlier than a timestamp, or to fail.
+
+    Raises:
+        OptionError: the specification names other partitions, or all records are earlier.
+        KafkaError: the brokers could not be asked.
+    """
+    if spec.kind is SpecKind.EARLIEST:
+        return lookups.earliest(partitions)
+    if spec.kind is SpecKind.LATEST:
+        return lookups.latest(partitions)
+    if spec.kind is SpecKind.OFFSETS:
+        _check_complete(spec, partitions)
+        return _fixed(lookups, spec.of_partition)
+    if spec.kind is SpecKind.TIMESTAMP:
+        timestamps = dict.fromkeys(partitions, spec.timestamp_ms)
+    else:
+        _check_complete(spec, partitions)
+        timestamps = dict(spec.of_partition)
+    found = lookups.offsets(timestamps)
+    without = [each for each, offset in found.items() if offset < 0]
+    if without:
+        if not uses_latest_without_timestamp:
+            raise OptionError(
+                f"{spec.option}: all records of {listed(without)} are earlier than "
+                f"{timestamps[min(without)]}; set startingOffsetsByTimestampStrategy to 'latest' "
+                f"to start at the end there"
+            )
+        found.update(lookups.latest(without))
+    return found
+
+
+def _check_complete(spec: OffsetSpec, partitions: Collection[TopicPartition]) -> None:
+    missing = set(partitions) - set(spec.of_partition)
+    others = set(spec.of_partition) - set(partitions)
+    if missing:
+        raise OptionError(
+            f"{spec.option} must name every partition that is read, and leaves out "
+            f"{listed(missing)}; offsets may be -1 (latest) or -2 (earliest)"
+        )
+    if others:
+        raise OptionError(f"{spec.option} names partitions that are not read: {listed(others)}")
+
+
+def _fixed(
+    lookups: Lookups, of_partition: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Replace -1 and -2 by the offsets that they mean."""
+    words = {each: offset for each, offset in of_partition.items() if offset in (EARLIEST, LATEST)}
+    return {**of_partition, **lookups.offsets(words)}

@@ -1,6 +1,7 @@
-"""Finds out, between two batches of a stream, whether records it had read or was to read are gone.
+"""Detects, between two batches of a stream, that topics were replaced or logs truncated.
 
-What retention took is noticed by the task that wants to read it; that saves a question per batch.
+Records that retention deleted are detected by the task that reads them, which saves a request per
+batch.
 """
 
 from __future__ import annotations
@@ -8,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from minikafka.protocol.schema import ZERO_UUID
+from minikafka.protocol.fields import ZERO_UUID
 from minikafka_client.types import TopicPartition
 
-from .lookups import Lookups, listed
-from .snapshots import Snapshot
+from .lookups import Lookups, Snapshot, listed
 from .stream_offsets import StreamOffset
 
 
 @dataclass
 class Losses:
-    """What is gone, and where to go on without it.
+    """What was lost, and where to continue.
 
     Attributes:
-        causes: one sentence each.
-        resumed: where partitions go on, if not at the offset that the stream had.
+        causes: for the error message.
+        resumed: where partitions continue, if not at the stream's offset.
     """
 
     causes: list[str] = field(default_factory=list[str])
@@ -30,30 +30,30 @@ class Losses:
 
 
 def find_losses(start: StreamOffset, now: Snapshot, lookups: Lookups) -> Losses:
-    """Compare where a stream stands with what there is.
+    """Compare a stream's position with the partitions.
 
     Raises:
-        KafkaError: nobody could be asked.
+        KafkaError: the brokers could not be asked.
     """
     losses = Losses()
     gone = [each for each in start.offsets if each not in now.latest]
     if gone:
         losses.causes.append(
-            f"{listed(gone)} do not exist any more (deleted, or no longer subscribed to)"
+            f"{listed(gone)} no longer exist (deleted, or no longer subscribed to)"
         )
-    anew = _made_anew(start, now)
-    if anew:
-        there = [each for each in start.offsets if each.topic in anew and each in now.latest]
+    replaced = _replaced(start, now)
+    if replaced:
+        there = [each for each in start.offsets if each.topic in replaced and each in now.latest]
         losses.resumed.update(lookups.earliest(there))
         losses.causes += [
-            f"topic {name!r} was deleted and made anew (its id was "
-            f"{start.topic_ids[name].hex()}, it is {now.topic_ids[name].hex()})"
-            for name in anew
+            f"topic {name!r} was deleted and created again (its id was "
+            f"{start.topic_ids[name].hex()}, is now {now.topic_ids[name].hex()})"
+            for name in replaced
         ]
     truncated = {
         each: end
         for each, end in _ends(start, now, lookups).items()
-        if each.topic not in anew and end < start.offsets[each]
+        if each.topic not in replaced and end < start.offsets[each]
     }
     losses.resumed.update(truncated)
     losses.causes += [
@@ -64,7 +64,7 @@ def find_losses(start: StreamOffset, now: Snapshot, lookups: Lookups) -> Losses:
     return losses
 
 
-def _made_anew(start: StreamOffset, now: Snapshot) -> list[str]:
+def _replaced(start: StreamOffset, now: Snapshot) -> list[str]:
     return [
         name
         for name, before in sorted(start.topic_ids.items())
@@ -74,7 +74,7 @@ def _made_anew(start: StreamOffset, now: Snapshot) -> list[str]:
 
 
 def _ends(start: StreamOffset, now: Snapshot, lookups: Lookups) -> Mapping[TopicPartition, int]:
-    """Up to where each log is the one that the stream has read."""
+    """Up to where each log is the one that the stream read."""
     ends = {each: now.latest[each] for each in start.offsets if each in now.latest}
     moved = {
         each: epoch

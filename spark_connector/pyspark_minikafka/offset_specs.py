@@ -1,6 +1,6 @@
-"""Where to start and where to end, as users write it: words, JSON by partition, timestamps.
+"""Where a read starts and ends, as users write it: words, JSON by partition, timestamps.
 
-The precedence is that of Spark's connector: a timestamp for everything, then timestamps by
+The precedence is that of Spark's own connector: a timestamp for all partitions, then timestamps by
 partition, then offsets.
 """
 
@@ -22,8 +22,6 @@ _PARTITIONS_EXAMPLE: Final = '{"topicA":[0,1],"topicB":[0,1]}'
 
 
 class SpecKind(Enum):
-    """What a specification says."""
-
     EARLIEST = "earliest"
     LATEST = "latest"
     OFFSETS = "offsets"
@@ -36,10 +34,9 @@ class OffsetSpec:
     """Where to start, or where to end.
 
     Attributes:
-        kind: what it says.
-        option: which option said so, for messages.
+        option: its name, for messages.
         of_partition: offsets (-2 is the earliest, -1 the latest), or timestamps in milliseconds.
-        timestamp_ms: of all partitions.
+        timestamp_ms: for all partitions.
     """
 
     kind: SpecKind
@@ -52,7 +49,7 @@ def starting(options: Options, default: SpecKind) -> OffsetSpec:
     """Where a read starts.
 
     Raises:
-        OptionError: an option says nothing that can be understood.
+        OptionError: an option is malformed.
     """
     return _spec(options, "starting", default)
 
@@ -61,7 +58,7 @@ def ending(options: Options) -> OffsetSpec:
     """Where a batch ends.
 
     Raises:
-        OptionError: an option says nothing that can be understood.
+        OptionError: an option is malformed.
     """
     return _spec(options, "ending", SpecKind.LATEST)
 
@@ -87,10 +84,10 @@ def _spec(options: Options, which: str, default: SpecKind) -> OffsetSpec:
 
 
 def refuse_latest_start(spec: OffsetSpec) -> None:
-    """A batch has to start at something that is there.
+    """Refuse a batch that starts at the latest offset.
 
     Raises:
-        OptionError: it starts at the latest offset.
+        OptionError: it does.
     """
     if spec.kind is SpecKind.LATEST:
         raise OptionError("startingOffsets='latest' is for streams; a batch would read nothing")
@@ -98,10 +95,10 @@ def refuse_latest_start(spec: OffsetSpec) -> None:
 
 
 def refuse_earliest_end(spec: OffsetSpec) -> None:
-    """A batch has to end behind something.
+    """Refuse a batch that ends at the earliest offset.
 
     Raises:
-        OptionError: it ends at the earliest offset.
+        OptionError: it does.
     """
     if spec.kind is SpecKind.EARLIEST:
         raise OptionError("endingOffsets='earliest' makes an empty batch; use 'latest' or offsets")
@@ -115,15 +112,15 @@ def _refuse(spec: OffsetSpec, offset: int, word: str) -> None:
         if given == offset:
             raise OptionError(
                 f"{spec.option} of partition {partition} of topic {topic!r} is {offset} ({word}), "
-                f"which a batch cannot have here; give an offset"
+                f"which a batch does not accept here; set an offset"
             )
 
 
 def by_partition(name: str, text: str, *, at_least: int) -> dict[TopicPartition, int]:
-    """Read ``{"topic": {"partition": number}}``.
+    """Parse ``{"topic": {"partition": number}}``.
 
     Raises:
-        OptionError: the text is something else.
+        OptionError: the text is malformed.
     """
     numbers: dict[TopicPartition, int] = {}
     for topic, partitions in _json_object(name, text, _OFFSETS_EXAMPLE).items():
@@ -142,10 +139,10 @@ def by_partition(name: str, text: str, *, at_least: int) -> dict[TopicPartition,
 
 
 def assigned(text: str) -> tuple[TopicPartition, ...]:
-    """Read ``{"topic": [partition, ...]}``.
+    """Parse ``{"topic": [partition, ...]}``.
 
     Raises:
-        OptionError: the text is something else, or names nothing.
+        OptionError: the text is malformed, or names no partition.
     """
     found: list[TopicPartition] = []
     for topic, partitions in _json_object("assign", text, _PARTITIONS_EXAMPLE).items():

@@ -1,8 +1,8 @@
-"""The options of a read or a write: names in any case, values as texts.
+"""The options of a read or a write: names in any case, values as strings.
 
-They are those of Spark's own connector, `spark-sql-kafka`, with a few of our own. Source and sink
-know each other's names, because people keep one dictionary for both; a name that neither knows is
-refused, with the one that was probably meant.
+They are those of Spark's own connector, `spark-sql-kafka`, and a few more. Source and sink accept
+each other's options, because people keep one dictionary for both. An unknown name is refused, with
+a suggestion.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Final, TypeVar
 from .errors import OptionError
 
 KAFKA_PREFIX: Final = "kafka."
-"""Before the name of a property of Kafka's own clients."""
+"""Prefix of the properties of Kafka's own clients."""
 
 STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
-"""Which topics to read: one of them is given."""
+"""Which topics to read: exactly one is set."""
 
 SOURCE_OPTIONS: Final = (
     *STRATEGIES,
@@ -44,7 +44,7 @@ SOURCE_OPTIONS: Final = (
     "columns",
     "minRecordsPerTask",
 )
-"""What a read understands besides properties of Kafka's clients."""
+"""The options of a read, besides ``kafka.*``."""
 
 SINK_OPTIONS: Final = (
     "topic",
@@ -56,7 +56,7 @@ SINK_OPTIONS: Final = (
     "checkpointLocation",
     "queryName",
 )
-"""What a write understands besides properties of Kafka's clients, and what Spark puts in itself."""
+"""The options of a write, besides ``kafka.*``; the last two are added by Spark."""
 
 _UNITS_MS: Final = {
     "": 1,
@@ -67,26 +67,36 @@ _UNITS_MS: Final = {
     "h": 3_600_000,
     "d": 86_400_000,
 }
-_DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
+_DURATION: Final = re.compile(r"([0-9]+)\s*([a-z]*)")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_INTEGER_MAX: Final = (1 << 63) - 1
 
 _Choice = TypeVar("_Choice", bound=str)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """``; did you mean ...?``, or nothing where no known name is like it."""
+def suggestion(name: str, known: Iterable[str], *, prefix: str = "") -> str:
+    """``; did you mean ...?``, or nothing where no known name is similar."""
     by_lower = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
+    return f"; did you mean {prefix + by_lower[close[0]]!r}?" if close else ""
+
+
+def parse_integer(text: str) -> int:
+    """Parse a whole number of 64 bits as Java does: no underscores, no other digits than ours.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not _INTEGER.fullmatch(text) or not -_INTEGER_MAX - 1 <= int(text) <= _INTEGER_MAX:
+        raise ValueError(text)
+    return int(text)
 
 
 class Options:
-    """The options that were given.
-
-    Args:
-        given: names in any case.
+    """The options of one read or write.
 
     Raises:
-        OptionError: neither the source nor the sink has an option of such a name.
+        OptionError: an option is unknown to both source and sink.
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -94,6 +104,12 @@ class Options:
         known = {name.lower(): name for name in (*SOURCE_OPTIONS, *SINK_OPTIONS)}
         for name in self._given:
             if name not in known and not name.startswith(KAFKA_PREFIX):
+                if name == "path":
+                    raise OptionError(
+                        f"{self._given[name]!r} was given as a path, and a topic has none: leave "
+                        f"it out of load(), save() or start(), and set the option 'subscribe' "
+                        f"to read or 'topic' to write"
+                    )
                 meant = suggestion(name, [*known.values(), "kafka.bootstrap.servers"])
                 raise OptionError(f"there is no option {name!r}{meant}")
 
@@ -101,7 +117,7 @@ class Options:
         return name.lower() in self._given
 
     def kafka_properties(self) -> dict[str, str]:
-        """The properties of Kafka's clients, without their prefix."""
+        """The properties of Kafka's clients, without the prefix."""
         return {
             name.removeprefix(KAFKA_PREFIX): value
             for name, value in self._given.items()
@@ -109,7 +125,7 @@ class Options:
         }
 
     def text(self, name: str) -> str | None:
-        """An option as it was given, without spaces around it."""
+        """A value without surrounding spaces."""
         value = self._given.get(name.lower())
         return None if value is None else value.strip()
 
@@ -117,13 +133,13 @@ class Options:
         """A whole number.
 
         Raises:
-            OptionError: it is none, or too small.
+            OptionError: it is not a number, or too small.
         """
         text = self.text(name)
         if text is None:
             return default
         try:
-            value = int(text)
+            value = parse_integer(text)
         except ValueError:
             value = at_least - 1
         if value < at_least:
@@ -131,10 +147,10 @@ class Options:
         return value
 
     def boolean(self, name: str, *, default: bool) -> bool:
-        """True or false.
+        """True or false, in any case.
 
         Raises:
-            OptionError: it is neither.
+            OptionError: it is something else.
         """
         text = self.text(name)
         if text is None:
@@ -147,7 +163,7 @@ class Options:
         """One of several words, in any case.
 
         Raises:
-            OptionError: it is none of them.
+            OptionError: it is another word.
         """
         text = self.text(name)
         if text is None:
@@ -159,10 +175,10 @@ class Options:
         return by_lower[text.lower()]
 
     def duration_ms(self, name: str, default_ms: int) -> int:
-        """A time as Spark writes it (``15m``, ``10s``, ``500ms``), in milliseconds.
+        """A duration as Spark writes it (``15m``, ``10s``, ``500ms``), in milliseconds.
 
         Raises:
-            OptionError: it is none.
+            OptionError: it is malformed.
         """
         text = self.text(name)
         if text is None:

@@ -1,7 +1,7 @@
-"""Cuts what is to be read into the pieces that tasks read.
+"""Divides ranges of offsets among tasks.
 
-A task costs Spark about 50 ms, whatever it does. So a large partition may be cut into several
-pieces, and small ones share a task.
+A task costs Spark about 50 ms, whatever it does. So a large partition may be split, and small ones
+share a task.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from minikafka_client.types import TopicPartition
 
 
 class OffsetRange(NamedTuple):
-    """A piece of a partition: offsets from ``start`` up to ``end``, without it."""
+    """Offsets of a partition from ``start`` to ``end``, exclusive."""
 
     partition: TopicPartition
     start: int
@@ -22,14 +22,14 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets; with gaps there are fewer records."""
+        """The number of offsets; there may be fewer records."""
         return self.end - self.start
 
 
 def between(
     starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> list[OffsetRange]:
-    """What lies between two offsets of each partition, where there is something."""
+    """The non-empty ranges between two offsets of each partition."""
     return [
         OffsetRange(partition, starts[partition], end)
         for partition, end in sorted(ends.items())
@@ -44,13 +44,13 @@ def plan_tasks(
     max_records_per_partition: int | None,
     min_records_per_task: int,
 ) -> list[tuple[OffsetRange, ...]]:
-    """What each task reads.
+    """Assign ranges to tasks.
 
     Args:
-        ranges: what there is to read.
-        min_partitions: at least so many tasks, if there are as many offsets.
-        max_records_per_partition: no task reads more offsets.
-        min_records_per_task: ranges with less share a task, where the other two allow it.
+        ranges: all that is to be read.
+        min_partitions: the least number of tasks, if there are as many offsets.
+        max_records_per_partition: the most offsets of a task.
+        min_records_per_task: smaller ranges share a task, if the other two allow it.
     """
     pieces = list(ranges)
     if max_records_per_partition is not None:
@@ -72,13 +72,13 @@ def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
 
 
 def _cut_to(pieces: list[OffsetRange], wanted: int) -> list[OffsetRange]:
-    """Cut the largest pieces, in proportion to their size, until there are as many as wanted."""
+    """Split the largest pieces, in proportion to their size, until there are as many as wanted."""
     if len(pieces) >= wanted:
         return pieces
     counts = dict.fromkeys(range(len(pieces)), 1)
     total = sum(each.size for each in pieces)
     rest = wanted
-    # What is smaller than a fair share stays whole, which makes the share of the others larger.
+    # A piece smaller than a fair share stays whole, which leaves more for the others.
     for index in sorted(counts, key=lambda index: pieces[index].size):
         share = pieces[index].size * rest / total if total else 1
         counts[index] = max(1, round(share))
@@ -94,7 +94,7 @@ def _joined(
     tasks: list[tuple[OffsetRange, ...]] = []
     small: list[OffsetRange] = []
     joined_size = 0
-    spare = len(pieces) - tasks_min  # each piece that joins others is a task less
+    spare = len(pieces) - tasks_min  # each piece that joins others saves a task
     for piece in pieces:
         if piece.size >= size_wanted:
             tasks.append((piece,))
@@ -113,7 +113,7 @@ def _joined(
 
 
 def _append(pieces: list[OffsetRange], piece: OffsetRange) -> None:
-    """Add a piece; two that touch are one again, for a task reads a partition once."""
+    """Add a piece; adjacent ones are merged, because a task reads a partition once."""
     before = pieces[-1] if pieces else None
     if before is not None and before.partition == piece.partition and before.end == piece.start:
         pieces[-1] = OffsetRange(piece.partition, before.start, piece.end)

@@ -1,4 +1,4 @@
-"""The read schema in Spark's types, and the part of it that a user wants."""
+"""The read schema in Spark's types, and the subset that a user selects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from .columns.names import COLUMN_NAMES
+from .columns import COLUMN_NAMES
 from .errors import SchemaError
 from .options import suggestion
 from .source_options import SourceOptions
@@ -37,11 +37,11 @@ SPARK_TYPES: Final[dict[str, DataType]] = {
     "timestampType": IntegerType(),
     "headers": ArrayType(_HEADER),
 }
-"""The type of each column; all of them may be null as far as Spark is told."""
+"""All columns are declared as nullable."""
 
 
 def read_schema(options: SourceOptions) -> StructType:
-    """What a read gives without a schema of the user's own."""
+    """The schema of a read if the user gives none."""
     names = options.columns or tuple(
         name for name in COLUMN_NAMES if name != "headers" or options.include_headers
     )
@@ -49,10 +49,10 @@ def read_schema(options: SourceOptions) -> StructType:
 
 
 def check_schema(schema: StructType) -> None:
-    """Accept a schema with some of the columns, in any order.
+    """Accept any of the columns, in any order.
 
     Raises:
-        SchemaError: there is no such column, or it has another type.
+        SchemaError: a column is unknown or has another type, or there is none.
     """
     for field in schema.fields:
         type_ = SPARK_TYPES.get(field.name)
@@ -62,21 +62,20 @@ def check_schema(schema: StructType) -> None:
         if field.dataType.simpleString() != type_.simpleString():
             raise SchemaError(
                 f"schema: column {field.name!r} is {type_.simpleString()}, not "
-                f"{field.dataType.simpleString()}; read it as it is, and cast it in the query"
+                f"{field.dataType.simpleString()}; cast it in the query instead"
             )
     if not schema.fields:
-        raise SchemaError(f"schema: it has no column; there are {', '.join(COLUMN_NAMES)}")
+        raise SchemaError(f"schema: it is empty; there are {', '.join(COLUMN_NAMES)}")
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """What the batches that are read have to look like.
+    """The schema of the Arrow batches.
 
-    Spark compares it with what its own translation gives, which takes other arguments in each
-    version.
+    Spark compares it with its own translation, which takes different arguments in each version.
     """
     import pyarrow as pa
 
-    from .columns.decode import COLUMN_TYPES
+    from .columns.decoder import COLUMN_TYPES
 
     return pa.schema(
         [pa.field(field.name, COLUMN_TYPES[field.name], field.nullable) for field in schema.fields]

@@ -1,6 +1,6 @@
 """The data source that Spark finds by its name.
 
-Importing it has to be quick, because Spark does so in every session, whoever reads what.
+Spark imports this module in every session, whether or not it is used, so the import must be fast.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class DefaultSource(DataSource):
-    """``spark.read.format("minikafka")`` and its three sisters.
+    """``spark.read``, ``readStream``, ``write`` and ``writeStream`` of ``format("minikafka")``.
 
     Args:
-        options: those of Spark's own connector, and some of our own; see `options.py`.
+        options: those of Spark's own connector, and a few more; see `options.py`.
 
     Raises:
-        OptionError: an option is unknown, or those of a read cannot be understood.
-        EnvironmentMismatchError: this Python lacks a package.
+        OptionError: an option is unknown, or the options of a read are wrong.
+        EnvironmentMismatchError: a package is missing in this Python.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -45,7 +45,7 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The name for `format`."""
         return "minikafka"
 
     def _given(self) -> Options:
@@ -54,7 +54,7 @@ class DefaultSource(DataSource):
         return Options(self.options)
 
     def schema(self) -> StructType:
-        """The columns of a read; ``includeHeaders`` and ``columns`` say which.
+        """The columns of a read, as ``includeHeaders`` and ``columns`` choose them.
 
         Raises:
             OptionError: the options are not those of a read.
@@ -65,11 +65,11 @@ class DefaultSource(DataSource):
         return read_schema(general_options(self._given()))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads a batch.
+        """Read a batch.
 
         Raises:
             OptionError: the options are not those of a batch.
-            SchemaError: the user's schema has columns that there are not.
+            SchemaError: the user's schema has columns that the source does not have.
         """
         from .batch_reader import BatchReader
         from .schemas import check_schema
@@ -81,13 +81,13 @@ class DefaultSource(DataSource):
     def streamReader(  # noqa: N802 - the name is Spark's
         self, schema: StructType
     ) -> DataSourceStreamReader:
-        """Reads a stream; what is wrong with its options is told by the reader's first method."""
+        """Read a stream. The reader's first method checks the options."""
         from .stream_reader import StreamReader
 
         return StreamReader(self._given(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Writes a batch."""
+        """Write a batch."""
         from .sink import make_batch_writer
 
         return make_batch_writer(self._given(), schema, overwrite)
@@ -95,7 +95,7 @@ class DefaultSource(DataSource):
     def streamWriter(  # noqa: N802 - the name is Spark's
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
-        """Writes a stream."""
+        """Write a stream."""
         from .sink import make_stream_writer
 
         return make_stream_writer(self._given(), schema, overwrite)

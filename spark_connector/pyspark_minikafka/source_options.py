@@ -1,22 +1,22 @@
-"""The options of a read, understood and checked."""
+"""The options of a read, parsed and checked."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from minikafka_client.types import IsolationLevel, TopicPartition
 
 from . import offset_specs
-from .columns.names import COLUMN_NAMES
+from .columns import COLUMN_NAMES
 from .errors import OptionError
 from .kafka_properties import KafkaProperties, kafka_properties
 from .offset_specs import OffsetSpec, SpecKind
 from .options import STRATEGIES, Options, suggestion
+from .topic_pattern import PatternError, topic_matcher
 
 MIN_RECORDS_PER_TASK: Final = 20_000
-"""A task costs Spark some 50 ms, in which this many records are read: smaller ones are joined."""
+"""Reading this many records takes the 50 ms that a task costs Spark; smaller tasks are merged."""
 
 _MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 _POLL_TIMEOUT_MS: Final = 120_000
@@ -26,12 +26,12 @@ OnlyIn = Literal["batch", "stream"]
 
 @dataclass(frozen=True)
 class TopicChoice:
-    """Which partitions to read: one of these is set.
+    """The partitions to read; exactly one field is set.
 
     Attributes:
-        assigned: exactly these.
-        topics: all partitions of these.
-        pattern: all partitions of the topics whose whole name it matches.
+        assigned: these partitions.
+        topics: all partitions of these topics.
+        pattern: all partitions of the topics in whose names Java would find it.
     """
 
     assigned: tuple[TopicPartition, ...] = ()
@@ -41,14 +41,15 @@ class TopicChoice:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What a read was asked to do; the names are those of the options, and `options.py` has them.
+    """The options of a read, under their names in `options.py`.
 
     Attributes:
-        columns: the columns wanted, in order; None takes those that ``includeHeaders`` says.
-        isolation_level: READ_COMMITTED unless said otherwise: nothing of an aborted transaction is
-            read, and nothing of one that is open. Topics without transactions are not affected.
-        min_records_per_task: partitions with less to read share a task.
-        patience_ms: a task that gets nothing for so long fails (``kafkaConsumer.pollTimeoutMs``).
+        columns: in order; None takes all, the headers only with ``includeHeaders``.
+        isolation_level: READ_COMMITTED by default, which skips the records of aborted transactions
+            and those of open ones. Topics without transactions are not affected.
+        min_records_per_task: partitions with fewer records to read share a task.
+        patience_ms: a task fails if it receives nothing for this long
+            (``kafkaConsumer.pollTimeoutMs``).
     """
 
     kafka: KafkaProperties
@@ -75,7 +76,7 @@ def batch_options(options: Options) -> SourceOptions:
     """The options of a batch.
 
     Raises:
-        OptionError: they cannot be those of a batch.
+        OptionError: they are not those of a batch.
     """
     found = general_options(options, SpecKind.EARLIEST)
     offset_specs.refuse_latest_start(found.starting)
@@ -87,7 +88,7 @@ def stream_options(options: Options) -> SourceOptions:
     """The options of a stream.
 
     Raises:
-        OptionError: they cannot be those of a stream.
+        OptionError: they are not those of a stream.
     """
     for name in ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"):
         if name in options:
@@ -95,18 +96,15 @@ def stream_options(options: Options) -> SourceOptions:
     found = general_options(options, SpecKind.LATEST)
     low, high = found.min_offsets_per_trigger, found.max_offsets_per_trigger
     if low is not None and high is not None and low > high:
-        raise OptionError(
-            f"minOffsetsPerTrigger={low} is more than maxOffsetsPerTrigger={high}; no batch would "
-            f"be allowed"
-        )
+        raise OptionError(f"minOffsetsPerTrigger={low} is greater than maxOffsetsPerTrigger={high}")
     return found
 
 
 def general_options(options: Options, start: SpecKind = SpecKind.EARLIEST) -> SourceOptions:
-    """What batches and streams have in common.
+    """The options that batches and streams share.
 
     Raises:
-        OptionError: an option is missing, contradicts another one or cannot be understood.
+        OptionError: an option is missing, contradicts another one or is malformed.
     """
     interval_ms = options.integer("fetchOffset.retryIntervalMs", at_least=0)
     return SourceOptions(
@@ -137,7 +135,7 @@ def general_options(options: Options, start: SpecKind = SpecKind.EARLIEST) -> So
 def _topics(options: Options) -> TopicChoice:
     given = [name for name in STRATEGIES if name in options]
     if not given:
-        raise OptionError(f"which topics? Set one of {', '.join(STRATEGIES)}")
+        raise OptionError(f"no topics were chosen: set one of {', '.join(STRATEGIES)}")
     if len(given) > 1:
         raise OptionError(f"{' and '.join(given)} are both set; set only one of them")
     text = options.text(given[0]) or ""
@@ -155,11 +153,14 @@ def _topics(options: Options) -> TopicChoice:
 
 def _pattern(text: str) -> str:
     if not text:
-        raise OptionError("subscribePattern is empty; give a regular expression like orders-.*")
+        raise OptionError("subscribePattern is empty; set it to a regular expression like ^orders-")
     try:
-        re.compile(text)
-    except re.error as error:
-        raise OptionError(f"subscribePattern={text!r} is no regular expression: {error}") from None
+        topic_matcher(text)
+    except PatternError as error:
+        raise OptionError(
+            f"subscribePattern={text!r} is not a regular expression of Java's that Python can "
+            f"evaluate: {error}"
+        ) from None
     return text
 
 

@@ -1,10 +1,11 @@
-"""Offsets of a stream, as they stand in a query's checkpoint.
+"""The offsets of a stream, in the format of a query's checkpoint.
 
     {"orders": {"0": 23, "1": 42},
      "$minikafka": {"version": 1, "from": {...}, "topicIds": {...}, "leaderEpochs": {...}}}
 
-It is what Spark's own connector writes, with one more key that no topic can have as its name. So
-people and tools can read it, and a checkpoint of that connector can be gone on with.
+This is the format of Spark's own connector with one more key, which cannot be the name of a topic.
+So tools can read it, and a query can continue from a checkpoint of that connector; for the other
+direction see `checkpoint`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _INITIAL: Final = "initial"
 
 
 class StreamOffsetError(ValueError):
-    """An offset of a checkpoint cannot be understood."""
+    """An offset of a checkpoint is malformed."""
 
 
 def _no_offsets() -> dict[TopicPartition, int]:
@@ -33,16 +34,16 @@ def _no_offsets() -> dict[TopicPartition, int]:
 
 @dataclass(frozen=True)
 class StreamOffset:
-    """How far a stream has come.
+    """The position of a stream.
 
     Attributes:
         offsets: the next offset of each partition.
-        starts: where partitions begin in the batch that ends here, if they do not go on where the
-            batch before ended: all of them in the first batch, later those that are new.
-        topic_ids: of the topics, to notice when one was deleted and made anew.
-        leader_epochs: of the last record of each partition when this was looked up, to notice when
-            a log was truncated.
-        is_initial: nothing was looked up yet: `INITIAL`.
+        starts: the offsets at which the batch that ends here begins, for partitions that do not
+            continue from the batch before: all in the first batch, later the new ones.
+        topic_ids: to detect that a topic was deleted and created again.
+        leader_epochs: of the last record of each partition at the lookup, to detect that a log was
+            truncated.
+        is_initial: whether it is the sentinel `INITIAL`.
     """
 
     offsets: Mapping[TopicPartition, int] = field(default_factory=_no_offsets)
@@ -66,11 +67,11 @@ class StreamOffset:
 
 
 INITIAL: Final = StreamOffset(is_initial=True)
-"""Before the first batch.
+"""The position before the first batch.
 
-Spark asks for the initial offset again when it repeats the first batch, and would get other offsets
-then. So this says nothing, and the offset at the end of that batch, which is in Spark's write-ahead
-log, says where it began.
+Spark asks for the initial offset again when it repeats the first batch, and would get different
+offsets then. So this has none; the offset at the end of that batch, which is in Spark's write-ahead
+log, has its beginning, too.
 """
 
 
@@ -83,10 +84,10 @@ def by_topic(numbers: Mapping[TopicPartition, int]) -> Json:
 
 
 def from_json(given: object) -> StreamOffset:
-    """Read what `StreamOffset.to_json` or Spark's own connector wrote.
+    """Parse an offset that `StreamOffset.to_json` or Spark's own connector wrote.
 
     Raises:
-        StreamOffsetError: it is something else, or a newer version wrote it.
+        StreamOffsetError: it is malformed, or a newer version wrote it.
     """
     try:
         return _read(_object(given))
@@ -94,8 +95,8 @@ def from_json(given: object) -> StreamOffset:
         if isinstance(error, StreamOffsetError):
             raise
         raise StreamOffsetError(
-            f"the checkpoint has the offset {str(given)[:300]}, which is none of this source; use "
-            f"another checkpointLocation"
+            f"the checkpoint has the offset {str(given)[:300]}, which does not belong to this "
+            f"source; use another checkpointLocation"
         ) from None
 
 

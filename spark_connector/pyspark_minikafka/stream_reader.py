@@ -1,18 +1,21 @@
-"""Reads topics as a stream: Spark asks how far it may go, and then for what lies between.
+"""Reads topics as a stream: Spark asks where a batch ends, and then for what lies between.
 
-Spark 4.2 and later say where a batch begins when they ask where it ends, and limit it; 4.1 does
-not, so there the reader remembers where it was, and batches have no limit.
+Spark 4.2 and later pass a batch's start and its limit when they ask for its end. 4.1 passes
+neither, so the reader remembers its position there, and options that limit batches are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
+from pyspark.version import __version__ as pyspark_version
 
 from .batch_reader import record_source
+from .errors import OptionError
 from .lookups import Lookups
 from .options import Options
 from .ranges import plan_tasks
@@ -29,19 +32,14 @@ else:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
     except ImportError:  # Spark 4.1
 
-        class SupportsTriggerAvailableNow:
-            """Stands in for what Spark does not have yet."""
+        class SupportsTriggerAvailableNow: ...
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One stream.
 
-    What is wrong with the options is told by the first method that needs them: an exception in the
-    constructor would be covered by one of Spark's own.
-
-    Args:
-        options: as they were given.
-        schema: the columns to read.
+    Wrong options are reported by the first method that needs them: Spark would hide an exception of
+    the constructor behind one of its own.
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -53,13 +51,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._position: StreamOffset | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What tasks need: connections stay here."""
+        """Tasks get everything but the connections."""
         return {**self.__dict__, "_lookups": None, "_plan": None, "_position": None}
 
     def _source_options(self) -> SourceOptions:
         if self._options is None:
             check_schema(self._schema)
             self._options = stream_options(self._given)
+            _check_limits(self._options)
         return self._options
 
     def _planned(self) -> StreamPlan:
@@ -70,11 +69,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._plan
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
-        """Nothing yet: see `stream_offsets.INITIAL`.
+        """A sentinel: see `stream_offsets.INITIAL`.
 
         Raises:
             OptionError: the options are not those of a stream.
-            SchemaError: the user's schema has columns that there are not.
+            SchemaError: the user's schema has columns that the source does not have.
         """
         self._source_options()
         if self._position is None:
@@ -82,7 +81,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return INITIAL.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """What the options say of how much a batch reads."""
+        """The limit that the options set."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
         options = self._source_options()
@@ -98,9 +97,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next batch ends; ``start`` itself when there is nothing to read.
 
         Raises:
-            DataLossError: records are gone.
+            DataLossError: records were lost.
             OptionError: a topic does not exist.
-            KafkaError: nobody could be asked.
+            KafkaError: the brokers could not be asked.
         """
         position = self._position if start is None else from_json(start)
         end = self._planned().next(position, self._admission(limit))
@@ -111,7 +110,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return (position or INITIAL).to_json()
 
     def _admission(self, limit: ReadLimit | None) -> Admission:
-        """How much a batch reads; Spark may want everything, whatever the options say."""
+        """How much a batch reads; Spark may want everything, regardless of the options."""
         options_min = self._source_options().min_offsets_per_trigger
         rows_max: int | None = getattr(limit, "max_rows", None)
         if rows_max is not None:
@@ -120,11 +119,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return EVERYTHING if rows_min is None else Admission(None, rows_min)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Note what there is; the query ends when that is read."""
+        """Fix the end: the query stops there."""
         self._planned().freeze()
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
-        """The ends of the partitions, for the query's progress: the lag is what lies between."""
+        """The ends of the partitions, for the query's progress."""
         latest = self._planned().latest
         return None if latest is None else by_topic(latest)
 
@@ -132,8 +131,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Plan the tasks of a batch.
 
         Raises:
-            StreamOffsetError: the checkpoint is not one of this source.
-            KafkaError: nobody could be asked.
+            StreamOffsetError: the checkpoint belongs to another source.
+            KafkaError: the brokers could not be asked.
         """
         options = self._source_options()
         self._position = from_json(end)
@@ -146,14 +145,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read what one task was given; runs on a worker."""
+        """Read one task's ranges; runs on a worker."""
         schema = arrow_schema(self._schema)
         return record_source(self._source_options()).batches(partition.value, schema)
 
     def commit(self, end: Json) -> None:
-        """Nothing: the checkpoint has it."""
+        """Nothing: Spark's checkpoint has the offsets."""
 
     def stop(self) -> None:
         """Close the connections."""
         if self._lookups is not None:
             self._lookups.close()
+
+
+def _check_limits(options: SourceOptions) -> None:
+    if find_spec("pyspark.sql.streaming.datasource") is not None:
+        return
+    for name, limit in (
+        ("maxOffsetsPerTrigger", options.max_offsets_per_trigger),
+        ("minOffsetsPerTrigger", options.min_offsets_per_trigger),
+    ):
+        if limit is not None:
+            raise OptionError(
+                f"{name} needs PySpark 4.2 or later; Spark {pyspark_version} does not let a source "
+                f"in Python limit a batch. Upgrade PySpark, or leave the option out"
+            )

@@ -42,7 +42,7 @@ def test_an_undelivered_record_fails_the_job() -> None:
 def test_a_missing_or_a_cut_record_fails_the_job() -> None:
     check_consumed(JOB, 2500)
     check_consumed(JOB, 2500, 250_000)
-    with pytest.raises(RuntimeError, match="2501 records came, not 2500"):
+    with pytest.raises(RuntimeError, match="read 2501 records, not 2500"):
         check_consumed(JOB, 2501, 250_100)
     with pytest.raises(RuntimeError, match="249999 bytes"):
         check_consumed(JOB, 2500, 249_999)

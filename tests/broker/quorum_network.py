@@ -9,8 +9,8 @@ from functools import partial
 
 import trio
 
-from minikafka.broker.quorum import Quorum, run_inline
-from minikafka.broker.quorum_loop import RunInThread
+from minikafka.broker.quorum.quorum import Quorum
+from minikafka.broker.system.workers import RunInThread, run_inline
 from minikafka.consensus import Message, QuorumConfig, join_message, split_message
 from tests.storage.memory_disk import MemoryDisk
 

@@ -1,8 +1,8 @@
-"""Brokers with real logs and real connections between them, under a controller made of plain calls.
+"""Brokers with real logs and real connections, under a controller made of plain calls.
 
-The metadata is whatever a test decides, and every broker hears of it when the test says so: that is
-how races between the metadata log and replica fetch are played. (`cluster_harness` has whole nodes,
-with their quorum.)
+The metadata is whatever a test decides, and every broker applies it when the test says so. That is
+how tests provoke races between the metadata log and replica fetch. (For whole nodes, with their
+quorum, see `tests.kit.in_process`.)
 """
 
 from __future__ import annotations
@@ -12,39 +12,47 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import trio
 
-from minikafka.broker.broker import Broker, Endpoint
-from minikafka.broker.clock import SystemClock
-from minikafka.broker.config import load_config
-from minikafka.broker.metadata_store import MetadataStore
-from minikafka.broker.no_followers import NoFollowers
-from minikafka.broker.partition import Partition
-from minikafka.broker.replica_sessions import FETCH, FETCH_WAKE
-from minikafka.broker.rpc import Identity, Peers, RpcServer
-from minikafka.broker.rpc.wire import listen
-from minikafka.broker.topology import Topology
+from minikafka.broker import lifetime
+from minikafka.broker.broker import Broker
+from minikafka.broker.control.metadata_store import MetadataStore
+from minikafka.broker.quorum.change_error import ChangeError
+from minikafka.broker.quorum.quorum import Quorum
+from minikafka.broker.replicas.partition import Partition
+from minikafka.broker.rpc import operations
+from minikafka.broker.rpc.peers import Peers
+from minikafka.broker.settings.config import load_config
+from minikafka.broker.settings.node import Endpoint
+from minikafka.broker.settings.topology import Topology
+from minikafka.broker.system.clock import SystemClock
+from minikafka.consensus.config import QuorumConfig
+from minikafka.metadata.alter_partition import IsrProposal, alter_partitions
 from minikafka.metadata.decision import Refusal
-from minikafka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from minikafka.metadata.isr_changes import IsrMember, IsrProposal, alter_partitions
+from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import (
+    NO_LEADER,
     BrokerChangeRecord,
+    BrokerRecord,
     MetadataRecord,
     PartitionRecord,
-    RegisterBrokerRecord,
     SettingRecord,
     TopicRecord,
 )
 from minikafka.metadata.replication_rules import ReplicationRules
 from minikafka.protocol.errors import ErrorCode
+from minikafka.replication import IsrMember
 from minikafka.storage.disk import RealDisk
 from minikafka.storage.log_directory import LogDirectory
-from tests.broker.harness import BrokerUnderTest, WireClient
+from tests.kit.in_process import BrokerUnderTest
+from tests.kit.wire import WireClient
 
 SETTINGS = ("replica.fetch.wait.max.ms=200", "group.initial.rebalance.delay.ms=0")
+
+
+CONTROLLER = 0
 
 
 class Node:
@@ -52,7 +60,7 @@ class Node:
 
     Attributes:
         broker: while it runs.
-        is_deaf: it does not hear of the metadata.
+        gets_no_metadata: new decisions wait for `catch_up`.
         stopped: set while it does not run.
     """
 
@@ -61,8 +69,8 @@ class Node:
         self.node_id = node_id
         self.data_dir = data_dir
         self.broker_epoch = -1
-        self.is_deaf = False
-        self.heard = 0
+        self.gets_no_metadata = False
+        self.applied = 0
         self.address: tuple[str, int] = ("127.0.0.1", 0)
         self.broker: Broker
         self.under_test: BrokerUnderTest
@@ -71,51 +79,46 @@ class Node:
         self.stopped = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Be a broker until `stop`."""
+        """Run the broker until `stop`."""
         self._scope = trio.CancelScope()
         self.stopped = trio.Event()
         cluster = self.cluster
         texts = [*SETTINGS, *cluster.settings, f"node.id={self.node_id}"]
         config = load_config(None, texts, {})
-        directory = LogDirectory.open(
-            RealDisk(), str(self.data_dir), node_id=self.node_id, new_cluster_id="cluster"
-        )
-        nowhere = ("", 0)
-        voters = dict.fromkeys([0, self.node_id], nowhere)
-        topology = Topology(self.node_id, voters, True, True, True, nowhere)
-        quorum: Any = SimpleNamespace(leader_id=None, is_leader=False)
+        disk, path = RealDisk(), str(self.data_dir)
+        directory = LogDirectory.open(disk, path, node_id=self.node_id, new_cluster_id="cluster")
+        # Node 0 would be the controller; neither it nor this node's quorum ever runs.
+        voters = {CONTROLLER: ("", 0)}
+        topology = Topology(self.node_id, voters, True, False, True, self.address)
         rng = random.Random(f"{cluster.seed} {self.node_id} {self.broker_epoch}")
+        quorum = Quorum.open(
+            disk, path, QuorumConfig(self.node_id, frozenset(voters)), dice=rng.uniform, sync=False
+        )
         store = MetadataStore("cluster")
         clock = SystemClock()
         broker = self.broker = Broker(config, topology, store, quorum, directory, clock, rng)
-        broker.endpoint = Endpoint(f"broker{self.node_id}.test", 9092)
-        broker.ask_controller = partial(cluster.ask, self)  # type: ignore[method-assign]  # that is the point
+        broker.node.endpoint = Endpoint(f"broker{self.node_id}.test", 9092)
+        forwarder: Any = broker.forwarder
+        forwarder.ask = partial(cluster.ask, self)  # stands in for the controller
         broker.replicas.open_logs()
-        identity = Identity(self.node_id, rng.randbytes(16), "cluster")
-        addresses = {
-            other.node_id: other.address for other in cluster.nodes.values() if other is not self
-        }
-        self.peers = Peers(identity, addresses)
-        interconnect: Any = SimpleNamespace(peers=self.peers)
-        broker.interconnect = interconnect
-        server = RpcServer(identity)
-        assert not isinstance(broker.replicas.server, NoFollowers)
-        server.register_deferred(FETCH, broker.replicas.server.fetch)
-        server.register_one_way(FETCH_WAKE, broker.replicas.server.fetch_wake)
-        listener = await listen(*self.address)
-        self.address = listener.getsockname()[:2]
+        interconnect = broker.interconnect
+        assert interconnect is not None
+        self.peers = interconnect.peers
+        for other in cluster.nodes.values():
+            if other is not self:
+                self.peers.set_address(other.node_id, other.address)
+        self.address = await interconnect.listen()
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
-                    await nursery.start(self.peers.run)
-                    nursery.start_soon(server.serve, listener)
-                    await nursery.start(broker.run_partitions)
+                    await nursery.start(interconnect.run)
+                    await nursery.start(lifetime.run_partitions, broker)
                     self.under_test = BrokerUnderTest(broker, nursery)
                     task_status.started()
                     await trio.sleep_forever()
         finally:
             self.under_test.hang_up()
-            directory.close(clean=cluster.is_clean_stop)
+            lifetime.close(broker, float("inf") if cluster.is_clean_stop else 0)
             self.stopped.set()
 
     async def stop(self) -> None:
@@ -123,12 +126,12 @@ class Node:
         self._scope.cancel()
         await self.stopped.wait()
 
-    async def hear(self) -> None:
-        """Apply the metadata that it has not heard of yet."""
+    async def catch_up(self) -> None:
+        """Apply the decisions that it has not applied yet."""
         log = self.cluster.log
-        while self.heard < len(log):
-            records = log[self.heard]
-            self.heard += 1
+        while self.applied < len(log):
+            records = log[self.applied]
+            self.applied += 1
             for record in records:
                 self.broker.image.replay(record)
             await self.broker.replicas.apply(records)
@@ -149,7 +152,7 @@ class ReplicatedCluster:
         image: the metadata as the controller has it.
         log: every decision.
         rules: what holds for topics that have no settings of their own.
-        refusal: what leaders are told that propose an ISR, None to do as they ask.
+        refusal: the answer to leaders that propose an ISR, None to accept proposals.
     """
 
     def __init__(self, nursery: trio.Nursery, tmp_path: Path, *settings: str) -> None:
@@ -168,7 +171,7 @@ class ReplicatedCluster:
     # --- nodes ---------------------------------------------------------------------------------
 
     async def start(self, node_id: int) -> Node:
-        """Start a broker, or start it again, and put it into service."""
+        """Start a broker for the first time, or again, and put it into service."""
         node = self.nodes.get(node_id)
         if node is None:
             node = self.nodes[node_id] = Node(self, node_id, self._tmp_path / str(node_id))
@@ -180,7 +183,7 @@ class ReplicatedCluster:
         node.broker_epoch = self.image.next_broker_epoch
         await self.run_node(node)
         await self.decide(
-            RegisterBrokerRecord(
+            BrokerRecord(
                 node.node_id,
                 bytes(16),
                 node.broker_epoch,
@@ -194,8 +197,8 @@ class ReplicatedCluster:
         await node.broker.replicas.activate(node.broker_epoch)
 
     async def run_node(self, node: Node) -> None:
-        """Run a node's process; nobody but its peers knows of it."""
-        node.heard = 0
+        """Run a node's process; only its peers know of it."""
+        node.applied = 0
         await self._nursery.start(node.run)
         for other in self.nodes.values():
             if other is not node:
@@ -203,7 +206,7 @@ class ReplicatedCluster:
                 other.peers.kick(node.node_id)
 
     async def fence(self, node_id: int, *partitions: MetadataRecord) -> None:
-        """Take a broker out of service, with what becomes of its partitions."""
+        """Take a broker out of service; ``partitions`` are what changes with it."""
         epoch = self.image.brokers[node_id].broker_epoch
         change = BrokerChangeRecord(node_id, epoch, is_fenced=True, is_shutting_down=False)
         await self.decide(change, *partitions)
@@ -211,13 +214,13 @@ class ReplicatedCluster:
     # --- metadata ------------------------------------------------------------------------------
 
     async def decide(self, *records: MetadataRecord) -> None:
-        """Change the metadata; every broker that is not deaf hears of it."""
+        """Change the metadata; every broker applies it, except those with `gets_no_metadata`."""
         for record in records:
             self.image.replay(record)
         self.log.append(records)
         for node in self.nodes.values():
-            if not node.is_deaf and not node.stopped.is_set():
-                await node.hear()
+            if not node.gets_no_metadata and not node.stopped.is_set():
+                await node.catch_up()
 
     async def create_topic(
         self, name: str, *replicas: Sequence[int], settings: dict[str, str] | None = None
@@ -232,7 +235,7 @@ class ReplicatedCluster:
         ]
         await self.decide(*records)
 
-    def now(self, topic: str = "t", number: int = 0) -> PartitionImage:
+    def now(self, topic: str = "t", number: int = 0) -> PartitionRecord:
         """A partition as the controller has it."""
         return self.image.topics[topic].partitions[number]
 
@@ -240,48 +243,59 @@ class ReplicatedCluster:
         """A partition's next state."""
         old = self.now(topic, number)
         is_new_epoch = "leader" in fields and "leader_epoch" not in fields
-        new = old._replace(
+        return old._replace(
             partition_epoch=old.partition_epoch + 1,
             leader_epoch=old.leader_epoch + is_new_epoch,
             **{key: value for key, value in fields.items() if key != "leader_epoch"},
         )
-        return PartitionRecord(self.image.topics[topic].topic_id, *new)
 
     async def lead(self, node_id: int, isr: Sequence[int], topic: str = "t") -> None:
         """Make a broker leader, with an ISR."""
         await self.decide(self.changed(topic, leader=node_id, in_sync_replicas=tuple(isr)))
 
     async def ask(
-        self, node: Node, operation: str, fields: Any, *, timeout_s: float
-    ) -> tuple[ErrorCode, Any]:
-        """What leaders ask the controller."""
-        assert operation == "alter-partitions"
+        self,
+        node: Node,
+        operation: object,
+        request: operations.AlterPartitions,
+        *,
+        timeout_s: float,
+    ) -> operations.AlterPartitionsResult:
+        """Answer a leader that asks the controller."""
+        assert operation is operations.ALTER_PARTITIONS
         del timeout_s
         if self.refusal is not None:
-            return self.refusal, None
-        broker_id, broker_epoch, proposals = fields
+            raise ChangeError(self.refusal, "refused by the test")
+        broker_id, broker_epoch, proposals = request
         assert broker_id == node.node_id
         wanted = [
             IsrProposal(
-                one[0], one[1], one[2], one[3], tuple(IsrMember(*item) for item in one[4]), one[5]
+                one.topic_id,
+                one.partition,
+                one.leader_epoch,
+                one.partition_epoch,
+                tuple(IsrMember(*replica) for replica in one.in_sync_replicas),
+                one.leader,
             )
             for one in proposals
         ]
         async with self._lock:
             decision = alter_partitions(self.image, broker_id, broker_epoch, wanted, self.rules)
             if isinstance(decision.result, Refusal):
-                return decision.result.error_code, decision.result.message
+                raise ChangeError(*decision.result)
             if decision.records:
                 await self.decide(*decision.records)
-        return ErrorCode.NONE, [
-            (
-                one.topic_id,
-                one.partition,
-                int(one.result.error_code) if isinstance(one.result, Refusal) else 0,
-                None,
+        return operations.AlterPartitionsResult(
+            tuple(
+                operations.AlteredPartition(
+                    one.topic_id,
+                    one.partition,
+                    one.result.error_code if isinstance(one.result, Refusal) else ErrorCode.NONE,
+                    None,
+                )
+                for one in decision.result
             )
-            for one in decision.result
-        ]
+        )
 
 
 @asynccontextmanager
@@ -300,9 +314,9 @@ async def replicated(
 
 
 async def until(condition: Any) -> None:
-    """Wait until something holds; the test's time limit is the only other end."""
+    """Wait until a condition holds; only the test's time limit ends the wait otherwise."""
     while not condition():
-        with trio.move_on_after(0.001):  # others may be busy all the time
+        with trio.move_on_after(0.001):  # other tasks may always be busy
             await trio.sleep_forever()
 
 

@@ -1,24 +1,20 @@
-"""What a broker finds when the one before it was killed: a copy of its directory while it runs."""
+"""Starts after a kill, simulated with a copy of a running broker's directory."""
 
 import shutil
 from pathlib import Path
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
-from tests.broker.harness import WireClient, running_broker, values_of
+from minikafka.protocol.messages import delete_records as delete_records_api
+from tests.kit.in_process import running_broker
+from tests.kit.wire import WireClient, values_of
 
 
 async def delete_records(client: WireClient, topic: str, offset: int) -> int:
-    asked = DeleteRecordsPartition(partition_index=0, offset=offset)
-    request = DeleteRecordsRequest(
-        topics=[DeleteRecordsTopic(name=topic, partitions=[asked])], timeout_ms=1000
+    asked = delete_records_api.Partition(partition_index=0, offset=offset)
+    request = delete_records_api.Request(
+        topics=[delete_records_api.Topic(name=topic, partitions=[asked])], timeout_ms=1000
     )
-    answer = await client.ask(request, 2, DeleteRecordsResponse)
+    answer = await client.ask(request, 2, delete_records_api.Response)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
     return answer.topics[0].partitions[0].low_watermark
 

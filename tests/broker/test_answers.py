@@ -11,22 +11,14 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker import answers
-from minikafka.broker.answers import AnswerQueue, LaterAnswer
-from minikafka.broker.transport import FilePayload
+from minikafka.broker.handlers.later_answer import LaterAnswer
+from minikafka.broker.net.answers import AnswerQueue
+from minikafka.broker.transport.transport import FilePayload
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from minikafka.protocol.messages.fetch import FetchResponse
-from minikafka.protocol.messages.heartbeat import HeartbeatResponse
-from minikafka.protocol.messages.produce import ProduceResponse
-from minikafka.protocol.records import encode_batch
+from minikafka.protocol.messages import api_versions, fetch, heartbeat, produce
 from minikafka.storage.disk import FileSlice, RealDisk
-from tests.broker.harness import fetch_request, produce_request, values_of
 from tests.broker.replicated import replicated, until
-
-
-def one_batch(value: bytes) -> bytes:
-    return bytes(encode_batch([(None, value, (), 1000)]))
+from tests.kit.wire import fetch_request, one_batch, produce_request, values_of
 
 
 async def test_pipelined_requests_are_replicated_together_and_answered_in_order(
@@ -42,7 +34,7 @@ async def test_pipelined_requests_are_replicated_together_and_answered_in_order(
         ]
         await client.send(produce_request("t", one_batch(b"x"), acks=1, partition=1), 9)
         await client.send(fetch_request("t", 0, partition=1), 11)
-        question = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+        question = api_versions.Request(client_software_name="a", client_software_version="1")
         await client.send(question, 3)
         await client.send_bytes(struct.pack(">ihhih", 10, 18, 99, 7, -1))
         partition = cluster.nodes[1].partition()
@@ -50,21 +42,21 @@ async def test_pipelined_requests_are_replicated_together_and_answered_in_order(
         assert partition.log.log_end_offset == 20
         await until(lambda: cluster.nodes[1].partition("t", 1).log.log_end_offset == 1)
         await cluster.fence(2, cluster.changed(in_sync_replicas=(1,)))
-        heard = [await client.receive(ProduceResponse, 9) for _ in range(20)]
+        heard = [await client.receive(produce.Response, 9) for _ in range(20)]
         assert [correlation_id for correlation_id, _ in heard] == asked
         offsets = [one.responses[0].partition_responses[0].base_offset for _, one in heard]
         assert offsets == list(range(20))
-        _, alone = await client.receive(ProduceResponse, 9)
+        _, alone = await client.receive(produce.Response, 9)
         assert alone.responses[0].partition_responses[0].base_offset == 0
-        _, fetched = await client.receive(FetchResponse, 11)
+        _, fetched = await client.receive(fetch.Response, 11)
         assert values_of(fetched.responses[0].partitions[0]) == [b"x"]
-        _, versions = await client.receive(ApiVersionsResponse, 3)
+        _, versions = await client.receive(api_versions.Response, 3)
         assert versions.error_code == 0
-        _, versions = await client.receive(ApiVersionsResponse, 0)
+        _, versions = await client.receive(api_versions.Response, 0)
         assert versions.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_each_request_has_its_own_time(tmp_path: Path) -> None:
+async def test_each_request_has_its_own_timeout(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         await cluster.nodes[2].stop()
@@ -79,7 +71,7 @@ async def test_each_request_has_its_own_time(tmp_path: Path) -> None:
         await cluster.fence(2, cluster.changed(in_sync_replicas=(1,)))
         codes: list[int] = []
         for _ in range(2):
-            _, answer = await client.receive(ProduceResponse, 9)
+            _, answer = await client.receive(produce.Response, 9)
             codes.append(answer.responses[0].partition_responses[0].error_code)
         assert codes == [0, ErrorCode.REQUEST_TIMED_OUT]
 
@@ -87,7 +79,7 @@ async def test_each_request_has_its_own_time(tmp_path: Path) -> None:
 async def test_a_connection_has_a_limited_number_of_answers_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minikafka.broker.connection.LATER_ANSWERS_MAX", 4)
+    monkeypatch.setattr("minikafka.broker.net.connection.LATER_ANSWERS_MAX", 4)
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         await cluster.nodes[2].stop()
@@ -100,11 +92,11 @@ async def test_a_connection_has_a_limited_number_of_answers_waiting(
         assert partition.log.log_end_offset == 4
         await cluster.fence(2, cluster.changed(in_sync_replicas=(1,)))
         for number in range(10):
-            _, answer = await client.receive(ProduceResponse, 9)
+            _, answer = await client.receive(produce.Response, 9)
             assert answer.responses[0].partition_responses[0].base_offset == number
 
 
-async def test_who_hangs_up_is_forgotten(tmp_path: Path) -> None:
+async def test_the_answers_of_a_disconnected_client_are_dropped(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         await cluster.nodes[2].stop()
@@ -117,18 +109,18 @@ async def test_who_hangs_up_is_forgotten(tmp_path: Path) -> None:
 
 
 class Later(LaterAnswer):
-    """An answer that a test makes ready."""
+    """An answer that the test makes ready."""
 
     def __init__(self, code: int = 0) -> None:
         super().__init__()
-        self.response = HeartbeatResponse(error_code=code)
+        self.response = heartbeat.Response(error_code=code)
 
     def give_up(self) -> None:
         self.ready()
 
 
 class SlowTransport:
-    """Takes so many bytes without waiting."""
+    """Accepts so many bytes without waiting."""
 
     peer = "/test"
     moves = 0
@@ -162,7 +154,7 @@ class SlowTransport:
 
 
 class Queue:
-    """A queue and what it told."""
+    """A queue, and its callbacks."""
 
     def __init__(self, room: int) -> None:
         self.transport = SlowTransport(room)
@@ -172,7 +164,7 @@ class Queue:
         )
 
 
-def test_nothing_overtakes_what_the_socket_did_not_take() -> None:
+def test_nothing_overtakes_unsent_bytes() -> None:
     one = Queue(room=5)
     first, second = Later(), Later()
     one.queue.promise(first, 0, 1)
@@ -196,7 +188,7 @@ def test_nothing_overtakes_what_the_socket_did_not_take() -> None:
     assert not len(one.queue)
 
 
-def test_an_answer_that_is_ready_already_goes_at_once() -> None:
+def test_an_answer_that_is_already_ready_is_sent_immediately() -> None:
     one = Queue(room=100)
     done = Later()
     done.ready()
@@ -242,6 +234,6 @@ def test_an_answer_that_cannot_be_encoded_ends_its_connection_and_nothing_else(
     assert "bug" in caplog.text
 
 
-def test_a_promise_without_a_way_to_give_it_up_is_a_bug() -> None:
+def test_a_later_answer_must_implement_give_up() -> None:
     with pytest.raises(NotImplementedError):
-        answers.LaterAnswer().give_up()
+        LaterAnswer().give_up()

@@ -1,10 +1,10 @@
-"""Logs that lost something, before their replica leads."""
+"""Damaged logs are repaired before their replica leads."""
 
 import logging
 
 import pytest
 
-from minikafka.broker.before_leading import settle_losses
+from minikafka.broker.replicas.partition import settle_losses
 from tests.storage.batches import NOW_MS, LogUnderTest, value_at, values_by_offset
 
 
@@ -18,7 +18,7 @@ def damaged_log() -> LogUnderTest:
     return under_test
 
 
-def test_the_only_replica_keeps_what_is_intact(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_only_replica_keeps_intact_records(caplog: pytest.LogCaptureFixture) -> None:
     under_test = damaged_log()
     caplog.clear()
     settle_losses(under_test.log, replica_count=1, leader_epoch=1, now_ms=NOW_MS)
@@ -28,7 +28,9 @@ def test_the_only_replica_keeps_what_is_intact(caplog: pytest.LogCaptureFixture)
     assert under_test.kill().quarantined == ()
 
 
-def test_one_of_several_cuts_and_skips_what_was_read(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_of_several_truncates_and_skips_what_was_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     under_test = damaged_log()
     caplog.clear()
     caplog.set_level(logging.ERROR)
@@ -36,5 +38,5 @@ def test_one_of_several_cuts_and_skips_what_was_read(caplog: pytest.LogCaptureFi
     log = under_test.log
     assert values_by_offset(log) == {offset: value_at(offset) for offset in range(4)}
     assert log.log_end_offset == 7
-    assert "damaged at offset 4, cutting there" in caplog.text
+    assert "damaged at offset 4, truncating there" in caplog.text
     assert "the last 3 offsets are lost and stay empty" in caplog.text

@@ -1,4 +1,4 @@
-"""Nodes that form a cluster: they elect, register, fail, come back, and clients see it."""
+"""Nodes that form a cluster: elections, registration, failures and returns, as clients see them."""
 
 from __future__ import annotations
 
@@ -11,65 +11,53 @@ import pytest
 import trio
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from minikafka.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
-from tests.broker.cluster_harness import Node, running_cluster
-from tests.broker.harness import WireClient, values_of
+from minikafka.protocol.messages import create_topics, delete_topics, metadata
+from tests.kit.in_process import ClusterNode, running_cluster
+from tests.kit.wire import WireClient, creatable, create_request, values_of
 
 
-async def metadata_of(client: WireClient, *topics: str) -> MetadataResponse:
-    request = MetadataRequest(
-        topics=[MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
+async def metadata_of(client: WireClient, *topics: str) -> metadata.Response:
+    request = metadata.Request(
+        topics=[metadata.RequestTopic(name=name) for name in topics],
+        allow_auto_topic_creation=False,
     )
-    return await client.ask(request, 12, MetadataResponse)
+    return await client.ask(request, 12, metadata.Response)
 
 
 async def create(client: WireClient, name: str, partitions: int = 3, factor: int = 3) -> int:
     """Create a topic; returns the error code."""
-    wanted = CreatableTopic(
-        name=name, num_partitions=partitions, replication_factor=factor, assignments=[], configs=[]
-    )
-    request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
-    response = await client.ask(request, 7, CreateTopicsResponse)
+    request = create_request(creatable(name, partitions, factor))
+    response = await client.ask(request, 7, create_topics.Response)
     return response.topics[0].error_code
 
 
 async def delete_topic(client: WireClient, name: str) -> None:
-    request = DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000)
-    response = await client.ask(request, 5, DeleteTopicsResponse)
+    request = delete_topics.Request(topic_names=[name], timeout_ms=10_000)
+    response = await client.ask(request, 5, delete_topics.Response)
     assert response.responses[0].error_code == ErrorCode.NONE
 
 
-def is_live(node: Node, *brokers: int) -> bool:
+def is_live(node: ClusterNode, *brokers: int) -> bool:
     return node.live() == list(brokers)
 
 
-def knows(node: Node, topics: int) -> bool:
+def knows(node: ClusterNode, topics: int) -> bool:
     return len(node.broker.image.topics) == topics
 
 
-def has_records(node: Node, count: int) -> bool:
+def has_records(node: ClusterNode, count: int) -> bool:
     partition = node.broker.partitions.get(("t", 0))
     return partition is not None and partition.log.log_end_offset == count
 
 
-def leaders(node: Node, topic: str) -> list[int]:
+def leaders(node: ClusterNode, topic: str) -> list[int]:
     return [one.leader for one in node.broker.image.topics[topic].partitions]
 
 
 # --- a cluster begins ---------------------------------------------------------------------------
 
 
-async def test_three_nodes_elect_a_controller_and_clients_see_all_of_them(tmp_path: Path) -> None:
+async def test_three_nodes_elect_a_controller_and_are_visible_to_clients(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, "broker.rack=r") as cluster:
         controller = await cluster.controller()
         cluster_ids: set[str | None] = set()
@@ -85,7 +73,7 @@ async def test_three_nodes_elect_a_controller_and_clients_see_all_of_them(tmp_pa
         assert None not in cluster_ids
 
 
-async def test_every_node_takes_requests_for_the_controller_and_shows_what_it_made(
+async def test_every_node_forwards_requests_to_the_controller_and_shows_the_result(
     tmp_path: Path,
 ) -> None:
     async with running_cluster(tmp_path) as cluster:
@@ -118,8 +106,8 @@ async def test_records_reach_all_replicas(tmp_path: Path) -> None:
 # --- nodes fail ---------------------------------------------------------------------------------
 
 
-async def test_a_killed_broker_is_fenced_at_once_and_others_lead(tmp_path: Path) -> None:
-    # A session of an hour: only the closed connection can tell.
+async def test_a_killed_broker_is_fenced_immediately_and_others_lead(tmp_path: Path) -> None:
+    # A session of an hour: only the closed connection shows that it is dead.
     async with running_cluster(tmp_path, "broker.session.timeout.ms=3600000") as cluster:
         controller = await cluster.controller()
         assert await create(controller.connect(), "t") == ErrorCode.NONE
@@ -148,7 +136,7 @@ async def test_when_the_controller_is_killed_another_takes_over_and_fences_it(
         other = next(one for one in cluster.running if one is not new)
         await cluster.until(lambda: old.node_id not in other.live())
         assert old.node_id not in leaders(other, "t")
-        # It goes on: also through a node that had known the old controller.
+        # It continues, also through a node that had known the old controller.
         assert await create(other.connect(), "u", factor=2) == ErrorCode.NONE
         await cluster.start(old.node_id)
         await cluster.until(lambda: old.node_id in other.live())
@@ -165,15 +153,13 @@ async def test_a_silent_broker_is_fenced_when_its_session_ends(
         silent = next(one for one in cluster.running if one is not controller)
         epoch = silent.broker.lifecycle.broker_epoch
         may_speak = trio.Event()
-        ask = silent.broker.ask_controller
+        ask = silent.broker.forwarder.ask
 
-        async def hesitate(
-            operation: str, fields: Any, *, timeout_s: float
-        ) -> tuple[ErrorCode, Any]:
+        async def hesitate(operation: Any, request: Any, *, timeout_s: float) -> Any:
             await may_speak.wait()
-            return await ask(operation, fields, timeout_s=timeout_s)
+            return await ask(operation, request, timeout_s=timeout_s)
 
-        monkeypatch.setattr(silent.broker, "ask_controller", hesitate)
+        monkeypatch.setattr(silent.broker.forwarder, "ask", hesitate)
         await cluster.until(lambda: silent.node_id not in controller.live())
         may_speak.set()
         await cluster.until(lambda: controller.live() == [1, 2, 3])
@@ -183,7 +169,7 @@ async def test_a_silent_broker_is_fenced_when_its_session_ends(
 async def test_without_a_majority_requests_fail_and_nothing_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minikafka.broker.forwarding.CONTROLLER_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("minikafka.broker.control.forwarder.CONTROLLER_SECONDS_MAX", 0.2)
     async with running_cluster(tmp_path) as cluster:
         controller = await cluster.controller()
         assert await create(controller.connect(), "t") == ErrorCode.NONE
@@ -192,7 +178,7 @@ async def test_without_a_majority_requests_fail_and_nothing_hangs(
         await cluster.until(lambda: not controller.is_active_controller)
         client = controller.connect()
         assert await create(client, "u") == ErrorCode.NOT_CONTROLLER
-        # What it knows it still tells.
+        # It still answers from its metadata.
         assert (await metadata_of(client, "t")).topics[0].error_code == ErrorCode.NONE
         await cluster.start(others[0])
         assert await create(client, "u", factor=2) == ErrorCode.NONE
@@ -204,7 +190,7 @@ async def test_clients_are_not_sent_to_a_leader_that_just_died(tmp_path: Path) -
         client = survivor.connect()
         assert await create(client, "t") == ErrorCode.NONE
         await cluster.until(lambda: sorted(leaders(survivor, "t")) == [1, 2, 3])
-        # Nobody can fence them: two of three voters are gone.
+        # They cannot be fenced: two of three voters are down.
         await cluster.kill(1, 3)
         (topic,) = (await metadata_of(client, "t")).topics
         for one, leader in zip(topic.partitions, leaders(survivor, "t"), strict=True):
@@ -214,20 +200,21 @@ async def test_clients_are_not_sent_to_a_leader_that_just_died(tmp_path: Path) -
             assert sorted(one.offline_replicas) == [1, 3]
 
 
-async def test_a_change_that_cannot_be_committed_may_have_happened_and_says_so(
+async def test_an_uncommitted_change_is_reported_as_uncertain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_cluster(tmp_path) as cluster:
         controller = await cluster.controller()
         client = controller.connect()
         for node in cluster.running:
-            if node is not controller:  # it hears them, and they do not hear it
-                peer = controller.broker.peers.client(node.node_id)
+            if node is not controller:  # it receives from them, but they do not receive from it
+                assert controller.broker.interconnect is not None
+                peer = controller.broker.interconnect.peers.client(node.node_id)
                 monkeypatch.setattr(peer, "send", lambda *_: False)
         assert await create(client, "u", factor=1) == ErrorCode.REQUEST_TIMED_OUT
 
 
-async def test_what_a_controller_that_lost_its_place_was_asked_is_not_waited_for(
+async def test_requests_to_a_deposed_controller_are_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_cluster(tmp_path) as cluster:
@@ -274,11 +261,11 @@ async def test_all_nodes_stop_and_start_again(tmp_path: Path) -> None:
         leader = cluster.nodes[leaders(cluster.nodes[2], "t")[0]]
         await cluster.until(lambda: ("t", 0) in leader.broker.partitions)
         await leader.connect().produce("t", b"kept", acks=-1)
-        cluster_id = leader.broker.cluster_id
+        cluster_id = leader.broker.store.cluster_id
         for number in (1, 2, 3):
             await cluster.stop(number)
         await cluster.start(1, 2, 3)
-        assert {node.broker.cluster_id for node in cluster.running} == {cluster_id}
+        assert {node.broker.store.cluster_id for node in cluster.running} == {cluster_id}
         await cluster.until(lambda: leaders(cluster.nodes[1], "t")[0] > 0)
         leader = cluster.nodes[leaders(cluster.nodes[1], "t")[0]]
         await cluster.until(lambda: leader.broker.partitions["t", 0].is_leader)
@@ -295,7 +282,7 @@ async def test_all_nodes_are_killed_and_start_again(tmp_path: Path) -> None:
         assert await create(cluster.nodes[1].connect(), "u") == ErrorCode.NONE
 
 
-async def test_a_clean_stop_is_remembered_and_a_crash_is_not(
+async def test_a_clean_stop_is_recorded_and_a_crash_is_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_cluster(tmp_path) as cluster:
@@ -334,7 +321,7 @@ async def test_a_broker_outside_the_quorum_joins_and_serves(tmp_path: Path) -> N
         assert leaders(controller, "u")[number] == -1
 
 
-async def test_who_was_away_for_long_gets_a_snapshot_and_follows_it(tmp_path: Path) -> None:
+async def test_a_node_that_was_down_for_long_gets_a_snapshot(tmp_path: Path) -> None:
     small = "metadata.log.max.record.bytes.between.snapshots=3000"
     async with running_cluster(tmp_path, small) as cluster:
         client = cluster.nodes[1].connect()
@@ -356,8 +343,8 @@ async def test_who_was_away_for_long_gets_a_snapshot_and_follows_it(tmp_path: Pa
         await cluster.start(5)
         fifth = cluster.nodes[5]
         assert len(fifth.broker.image.topics) == 41
-        assert fifth.broker.cluster_id == third.broker.cluster_id
-        # And one that follows all the time replaces what it has as well.
+        assert fifth.broker.store.cluster_id == third.broker.store.cluster_id
+        # And one that was following all the time loads the snapshot, too.
         await cluster.until(lambda: len(cluster.nodes[4].broker.image.topics) == 41)
 
 
@@ -380,7 +367,7 @@ async def test_dedicated_controllers_decide_and_serve_no_partitions(tmp_path: Pa
         assert await create(client, "u", factor=2) == ErrorCode.NONE
 
 
-async def test_a_quorum_of_one_takes_other_brokers(tmp_path: Path) -> None:
+async def test_a_quorum_of_one_accepts_other_brokers(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, voters=1) as cluster:
         await cluster.start(2, 3)
         client = cluster.nodes[3].connect()
@@ -391,7 +378,7 @@ async def test_a_quorum_of_one_takes_other_brokers(tmp_path: Path) -> None:
         await cluster.until(lambda: cluster.nodes[3].live() == [1, 2, 3])
 
 
-async def test_a_second_process_with_a_brokers_number_is_refused_while_the_first_lives(
+async def test_a_second_process_with_a_brokers_id_is_refused_while_the_first_lives(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_cluster(tmp_path) as cluster:
@@ -407,15 +394,12 @@ async def test_a_second_process_with_a_brokers_number_is_refused_while_the_first
 
 
 async def test_an_unregistered_broker_that_lives_registers_again(tmp_path: Path) -> None:
-    from minikafka.protocol.messages.unregister_broker import (
-        UnregisterBrokerRequest,
-        UnregisterBrokerResponse,
-    )
+    from minikafka.protocol.messages import unregister_broker
 
     async with running_cluster(tmp_path) as cluster:
         epoch = cluster.nodes[3].broker.lifecycle.broker_epoch
-        request = UnregisterBrokerRequest(broker_id=3)
-        answer = await cluster.nodes[2].connect().ask(request, 0, UnregisterBrokerResponse)
+        request = unregister_broker.Request(broker_id=3)
+        answer = await cluster.nodes[2].connect().ask(request, 0, unregister_broker.Response)
         assert answer.error_code == ErrorCode.NONE
         await cluster.until(lambda: cluster.nodes[3].broker.lifecycle.broker_epoch > epoch)
         await cluster.until(lambda: cluster.nodes[2].live() == [1, 2, 3])

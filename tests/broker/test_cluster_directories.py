@@ -1,4 +1,4 @@
-"""Data directories that belong to another cluster, another quorum, or to a cluster at all."""
+"""Data directories that belong to another cluster or quorum, or to any cluster."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.config import load_config
 from minikafka.broker.opening import BrokerOptions, open_broker
-from minikafka.broker.start_error import StartError
+from minikafka.broker.settings.config import load_config
+from minikafka.broker.system.start_error import StartError
 from minikafka.protocol.errors import ErrorCode
-from tests.broker.cluster_harness import ClusterUnderTest, running_cluster
 from tests.broker.test_cluster import create
+from tests.kit.in_process import ClusterUnderTest, running_cluster
 
 
 async def test_a_node_of_another_cluster_is_refused(
@@ -20,7 +20,7 @@ async def test_a_node_of_another_cluster_is_refused(
     async with running_cluster(tmp_path / "a", voters=1) as first:
         async with running_cluster(tmp_path / "b", voters=1) as second:
             await second.start(2)
-        # Node 2 knows to which cluster it belongs, and is told to join another one.
+        # Node 2 knows its cluster, and is configured to join another one.
         stray = first.node(2)
         stray.data_dir = tmp_path / "b" / "node2"
         first.begin(2)

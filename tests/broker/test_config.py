@@ -1,8 +1,9 @@
-"""Broker settings: files, flags, coarser units, and errors that help."""
+"""Broker settings: files, flags, coarser units, and helpful errors."""
 
 import pytest
 
-from minikafka.broker.config import BROKER_SETTINGS, BrokerConfig, load_config
+from minikafka.broker.settings.config import load_config
+from minikafka.metadata.setting_table import BROKER_SETTINGS, BrokerConfig
 from minikafka.metadata.settings import InvalidSettingError, SettingType
 
 
@@ -14,7 +15,7 @@ def test_defaults_are_kafkas() -> None:
     assert config.log_retention_ms == 7 * 24 * 3_600_000
 
 
-def test_flags_win_over_set_and_set_over_the_file() -> None:
+def test_flags_override_set_and_set_overrides_the_file() -> None:
     config = load_config(
         '"num.partitions" = 2\n"node.id" = 4\n[log.retention]\nms = 5',
         ["num.partitions=3", "node.id=5"],
@@ -64,7 +65,9 @@ def test_broker_id_and_log_dir_are_accepted_names() -> None:
         ("log.cleaner.min.cleanable.ratio=1.5", "between 0 and 1"),
     ],
 )
-def test_a_wrong_setting_is_named_with_its_value_and_the_rule(assignment: str, words: str) -> None:
+def test_an_invalid_setting_is_reported_with_its_value_and_the_rule(
+    assignment: str, words: str
+) -> None:
     with pytest.raises(InvalidSettingError, match=words):
         load_config(None, [assignment], {})
 
@@ -74,7 +77,7 @@ def test_text_that_is_not_toml_is_refused() -> None:
         load_config("num.partitions = ", [], {})
 
 
-def test_every_setting_has_words_and_a_default_inside_its_bounds() -> None:
+def test_every_setting_has_documentation_and_a_valid_default() -> None:
     for name, setting in BROKER_SETTINGS.items():
         assert setting.doc.endswith("."), name
         if isinstance(setting.default, int) and setting.kind is not SettingType.BOOLEAN:

@@ -1,4 +1,4 @@
-"""Connections: order, pipelining, frames of every size, and clients that break the protocol."""
+"""Connections: order, pipelining, frames of every size, and clients that violate the protocol."""
 
 import logging
 import struct
@@ -9,25 +9,19 @@ import trio
 import trio.testing
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from minikafka.protocol.messages.fetch import FetchResponse
-from minikafka.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
-from minikafka.protocol.messages.produce import ProduceResponse
-from minikafka.protocol.records import encode_batch
-from tests.broker.harness import fetch_request, produce_request, running_broker, values_of
+from minikafka.protocol.messages import api_versions, metadata, produce
+from minikafka.protocol.messages import fetch as fetch_api
+from tests.kit.in_process import running_broker
+from tests.kit.wire import fetch_request, one_batch, produce_request, values_of
 
 
-async def test_answers_come_in_the_order_of_the_questions(tmp_path: Path) -> None:
+async def test_answers_come_in_the_order_of_requests(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
-        batch = bytes(encode_batch([(None, b"x", (), 1)]))
+        batch = one_batch(b"x")
         asked = [await client.send(produce_request("t", batch), 9) for _ in range(50)]
-        answers = [await client.receive(ProduceResponse, 9) for _ in range(50)]
+        answers = [await client.receive(produce.Response, 9) for _ in range(50)]
         assert [correlation_id for correlation_id, _ in answers] == asked
         offsets = [one.responses[0].partition_responses[0].base_offset for _, one in answers]
         assert offsets == list(range(50))
@@ -37,7 +31,7 @@ async def test_frames_arrive_whole_however_they_are_cut(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
-        batch = bytes(encode_batch([(None, b"y" * 500, (), 1)]))
+        batch = one_batch(b"y" * 500)
         request = produce_request("t", batch)
         header = struct.pack(">hhih", 0, 7, 99, -1)
         body = b"".join(request.encode(7))
@@ -47,12 +41,12 @@ async def test_frames_arrive_whole_however_they_are_cut(tmp_path: Path) -> None:
                 await client.send_bytes(frame[start : start + size])
                 if size > 1 or start % 40 == 0:
                     await trio.testing.wait_all_tasks_blocked()
-            correlation_id, answer = await client.receive(ProduceResponse, 7)
+            correlation_id, answer = await client.receive(produce.Response, 7)
             assert correlation_id == 99
             assert answer.responses[0].partition_responses[0].error_code == 0
 
 
-async def test_a_frame_of_many_megabytes_goes_through(tmp_path: Path) -> None:
+async def test_a_frame_of_many_megabytes_is_served(tmp_path: Path) -> None:
     async with running_broker(tmp_path, "message.max.bytes=20000000") as under_test:
         client = under_test.connect()
         await client.create_topic("t")
@@ -62,19 +56,19 @@ async def test_a_frame_of_many_megabytes_goes_through(tmp_path: Path) -> None:
         assert values_of(answer) == [value]
 
 
-async def test_a_waiting_fetch_holds_back_what_comes_after_it(tmp_path: Path) -> None:
+async def test_a_waiting_fetch_blocks_later_requests(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client, other = under_test.connect(), under_test.connect()
         await client.create_topic("t")
         fetch = await client.send(fetch_request("t", 0, max_wait_ms=60_000), 11)
         question = await client.send(
-            ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3
+            api_versions.Request(client_software_name="a", client_software_version="1"), 3
         )
         await trio.testing.wait_all_tasks_blocked(0.01)
         await other.produce("t", b"wake up")
-        first, answer = await client.receive(FetchResponse, 11)
+        first, answer = await client.receive(fetch_api.Response, 11)
         assert (first, values_of(answer.responses[0].partitions[0])) == (fetch, [b"wake up"])
-        second, _ = await client.receive(ApiVersionsResponse, 3)
+        second, _ = await client.receive(api_versions.Response, 3)
         assert second == question
 
 
@@ -85,7 +79,7 @@ async def test_an_unknown_version_of_apiversions_is_answered_in_version_zero(
         client = under_test.connect()
         frame = struct.pack(">hhih", 18, 99, 7, -1)
         await client.send_bytes(struct.pack(">i", len(frame)) + frame)
-        correlation_id, answer = await client.receive(ApiVersionsResponse, 0)
+        correlation_id, answer = await client.receive(api_versions.Response, 0)
         assert correlation_id == 7
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
         assert {one.api_key for one in answer.api_keys} >= {0, 1, 3, 18}
@@ -115,38 +109,38 @@ async def test_a_broken_frame_closes_its_connection_and_no_other(
         await broken.send_bytes(frame)
         assert await broken.receive_frame() is None
         assert any("closing connection" in record.message for record in caplog.records)
-        answer = await healthy.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
+        answer = await healthy.ask(metadata.Request(topics=[]), 9, metadata.Response)
         assert answer.brokers[0].host == "broker.test"
 
 
-async def test_a_client_that_leaves_inside_a_frame_harms_nobody(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_inside_a_frame_does_no_harm(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         leaver, healthy = under_test.connect(), under_test.connect()
         await leaver.send_bytes(struct.pack(">ihhi", 90_000_000, 0, 9, 1))
         await leaver.stream.aclose()
-        answer = await healthy.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
+        answer = await healthy.ask(metadata.Request(topics=[]), 9, metadata.Response)
         assert answer.controller_id == 1
 
 
-async def test_acks_zero_is_answered_with_nothing_and_a_failure_with_the_end(
+async def test_acks_zero_gets_no_answer_and_a_failure_ends_the_connection(
     tmp_path: Path,
 ) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
-        batch = bytes(encode_batch([(None, b"fire and forget", (), 1)]))
+        batch = one_batch(b"fire and forget")
         await client.send(produce_request("t", batch, acks=0), 9)
         assert values_of(await client.fetch("t", 0)) == [b"fire and forget"]
         await client.send(produce_request("nowhere", batch, acks=0), 9)
         assert await client.receive_frame() is None
 
 
-async def test_topics_are_created_on_demand_unless_that_is_off(tmp_path: Path) -> None:
-    wanted = MetadataRequest(topics=[MetadataRequestTopic(name="fresh")])
+async def test_topics_are_created_automatically_unless_that_is_disabled(tmp_path: Path) -> None:
+    wanted = metadata.Request(topics=[metadata.RequestTopic(name="fresh")])
     async with running_broker(tmp_path / "on", "num.partitions=3") as under_test:
-        answer = await under_test.connect().ask(wanted, 9, MetadataResponse)
+        answer = await under_test.connect().ask(wanted, 9, metadata.Response)
         assert answer.topics[0].error_code == ErrorCode.NONE
         assert len(answer.topics[0].partitions) == 3
     async with running_broker(tmp_path / "off", "auto.create.topics.enable=false") as under_test:
-        answer = await under_test.connect().ask(wanted, 9, MetadataResponse)
+        answer = await under_test.connect().ask(wanted, 9, metadata.Response)
         assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

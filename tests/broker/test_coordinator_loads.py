@@ -1,4 +1,4 @@
-"""What happens while a coordinator loads its partition: markers come, and others become leaders."""
+"""Markers and changes of leaders while a coordinator loads its partition."""
 
 from __future__ import annotations
 
@@ -8,44 +8,35 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker import shard_runtime
-from minikafka.broker.groups import OFFSETS_TOPIC
-from minikafka.broker.transaction_markers import Marker, write_marker
+from minikafka.broker.coordinators import runtime as shard_runtime
+from minikafka.broker.coordinators.groups import OFFSETS_TOPIC
+from minikafka.broker.coordinators.markers import Marker
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from minikafka.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-    OffsetFetchResponse,
-)
+from minikafka.protocol.messages import offset_commit, offset_fetch
 from tests.broker.handlers.transactional_wire import GROUP, TID, begun, commit_offset, find
-from tests.broker.harness import WireClient, running_broker
+from tests.kit.in_process import running_broker
+from tests.kit.wire import WireClient
 
 COMMITS = 30
 
 
 async def commit(client: WireClient, offset: int) -> None:
     """Commit an offset without a transaction, of another partition."""
-    one = OffsetCommitRequestPartition(
+    one = offset_commit.RequestPartition(
         partition_index=1, committed_offset=offset, committed_metadata=""
     )
-    topics = [OffsetCommitRequestTopic(name="t", partitions=[one])]
-    request = OffsetCommitRequest(group_id=GROUP, member_id="", topics=topics)
-    answer = await client.ask(request, 7, OffsetCommitResponse)
+    topics = [offset_commit.RequestTopic(name="t", partitions=[one])]
+    request = offset_commit.Request(group_id=GROUP, member_id="", topics=topics)
+    answer = await client.ask(request, 7, offset_commit.Response)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
 async def stable_offset(client: WireClient, partition: int = 0) -> int:
     """The committed offset of a partition of t; waits until the coordinator is loaded."""
-    topic = OffsetFetchRequestTopic(name="t", partition_indexes=[partition])
-    request = OffsetFetchRequest(group_id=GROUP, topics=[topic], require_stable=True)
+    topic = offset_fetch.RequestTopic(name="t", partition_indexes=[partition])
+    request = offset_fetch.Request(group_id=GROUP, topics=[topic], require_stable=True)
     while True:
-        answer = await client.ask(request, 7, OffsetFetchResponse)
+        answer = await client.ask(request, 7, offset_fetch.Response)
         if answer.error_code == ErrorCode.NONE:
             one = answer.topics[0].partitions[0]
             assert one.error_code == ErrorCode.NONE, "the transaction is still open"
@@ -54,10 +45,10 @@ async def stable_offset(client: WireClient, partition: int = 0) -> int:
 
 @pytest.mark.parametrize("commits", [True, False])
 @pytest.mark.parametrize("checkpoints", [0, 1, 4, 12, 25])
-async def test_a_marker_comes_while_its_offsets_are_being_loaded(
+async def test_a_marker_arrives_while_its_offsets_are_being_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoints: int, commits: bool
 ) -> None:
-    """What it says counts, wherever the load has come to."""
+    """The marker takes effect, however far the load has got."""
     async with running_broker(tmp_path) as under_test:
         client, broker = under_test.connect(), under_test.broker
         await client.create_topic("t", partitions=2)
@@ -76,15 +67,17 @@ async def test_a_marker_comes_while_its_offsets_are_being_loaded(
         for _ in range(checkpoints):
             await trio.lowlevel.checkpoint()
         marker = Marker(producer_id, epoch + 1, 0, 2, commits)
-        assert await write_marker(broker, marker, [(OFFSETS_TOPIC, number)]) == [ErrorCode.NONE]
+        assert await broker.markers.write_and_wait(marker, [(OFFSETS_TOPIC, number)]) == [
+            ErrorCode.NONE
+        ]
         assert await stable_offset(client) == (7 if commits else -1)
 
 
 @pytest.mark.parametrize("checkpoints", [1, 2, 4, 12])
-async def test_a_coordinator_that_is_none_any_more_while_it_loads_stops_to_load(
+async def test_a_coordinator_that_is_replaced_while_it_loads_stops_loading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoints: int
 ) -> None:
-    """And the next one, which may be the same broker again, begins from the beginning."""
+    """And the next one, possibly the same broker, starts over."""
     async with running_broker(tmp_path) as under_test:
         client, broker = under_test.connect(), under_test.broker
         await client.create_topic("t", partitions=2)

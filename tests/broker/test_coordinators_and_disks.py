@@ -1,4 +1,4 @@
-"""Coordinators whose partition fails for a moment: what was under way comes to an end."""
+"""Coordinators whose partition fails for a moment: pending writes are settled."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker import maintenance
 from minikafka.broker.broker import Broker
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-    OffsetFetchResponse,
-)
-from minikafka.storage import flushing
+from minikafka.protocol.messages import offset_fetch
+from minikafka.storage.log import FlushWork
 from tests.broker.handlers.transactional_wire import (
     GROUP,
     add,
@@ -31,7 +26,8 @@ from tests.broker.handlers.transactional_wire import (
     stable_values,
     write,
 )
-from tests.broker.harness import WireClient, running_broker
+from tests.kit.in_process import running_broker
+from tests.kit.wire import WireClient
 
 OK = ErrorCode.NONE
 SETTINGS = (
@@ -46,35 +42,35 @@ FailNext = Callable[[str], None]
 def fail_next(monkeypatch: pytest.MonkeyPatch) -> FailNext:
     """``fail_next(topic)``: the next fsync of a partition of it fails."""
     doomed: list[str] = []
-    run = flushing.FlushWork.run
+    run = FlushWork.run
 
-    def fail_or_run(work: flushing.FlushWork) -> None:
+    def fail_or_run(work: FlushWork) -> None:
         if doomed and any(doomed[0] in one.path for one, _ in work.segments):
             doomed.clear()
             raise OSError(errno.EIO, "Input/output error")
         return run(work)
 
-    monkeypatch.setattr(flushing.FlushWork, "run", fail_or_run)
+    monkeypatch.setattr(FlushWork, "run", fail_or_run)
     return doomed.append
 
 
 async def reopened(broker: Broker, topic: str) -> None:
-    """Wait until the partition has failed, and take it up again."""
+    """Wait until the partition has failed, and recover it."""
     log = broker.partitions[topic, 0].log
     while not log.is_offline:
         await trio.testing.wait_all_tasks_blocked()
-    await maintenance.reopen_offline(broker)
+    await broker.maintenance.reopen_offline()
 
 
 async def ended(client: WireClient, producer: tuple[int, int]) -> None:
-    """Ask for the commit until it is done."""
+    """Retry the commit until it succeeds."""
     code: int = ErrorCode.NOT_COORDINATOR
     while code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
         code = (await end(client, producer)).error_code
     assert code == OK
 
 
-async def test_a_decision_that_could_not_be_synced_is_made_again(
+async def test_a_decision_that_could_not_be_synced_is_repeated(
     tmp_path: Path, fail_next: FailNext
 ) -> None:
     async with running_broker(tmp_path, *SETTINGS) as under_test:
@@ -106,10 +102,10 @@ async def test_offsets_whose_marker_could_not_be_synced_count(
         fail_next("__consumer_offsets")
         await ended(client, producer)
         await reopened(under_test.broker, "__consumer_offsets")
-        topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
-        asked = OffsetFetchRequest(group_id=GROUP, topics=[topic], require_stable=True)
+        topic = offset_fetch.RequestTopic(name="t", partition_indexes=[0])
+        asked = offset_fetch.Request(group_id=GROUP, topics=[topic], require_stable=True)
         code: int = ErrorCode.UNSTABLE_OFFSET_COMMIT
         while code in (ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
-            answer = await client.ask(asked, 7, OffsetFetchResponse)
+            answer = await client.ask(asked, 7, offset_fetch.Response)
             code = answer.error_code or answer.topics[0].partitions[0].error_code
         assert answer.topics[0].partitions[0].committed_offset == 7

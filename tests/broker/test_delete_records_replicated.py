@@ -5,28 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
-from tests.broker.harness import WireClient
+from minikafka.protocol.messages import delete_records
 from tests.broker.replicated import replicated, until
 from tests.broker.test_replication import logs_of, produce_all
+from tests.kit.wire import WireClient
 
 
 async def delete(client: WireClient, offset: int, timeout_ms: int = 10_000) -> tuple[int, int]:
     """(error code, low watermark)."""
-    request = DeleteRecordsRequest(
+    request = delete_records.Request(
         topics=[
-            DeleteRecordsTopic(
-                name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)]
+            delete_records.Topic(
+                name="t", partitions=[delete_records.Partition(partition_index=0, offset=offset)]
             )
         ],
         timeout_ms=timeout_ms,
     )
-    answer = await client.ask(request, 2, DeleteRecordsResponse)
+    answer = await client.ask(request, 2, delete_records.Response)
     one = answer.topics[0].partitions[0]
     return one.error_code, one.low_watermark
 
@@ -46,7 +41,7 @@ async def test_all_replicas_delete_before_the_answer(tmp_path: Path) -> None:
         assert (await delete(follower, 3))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_replica_that_is_silent_is_waited_for_until_it_is_fenced(tmp_path: Path) -> None:
+async def test_the_answer_waits_for_a_silent_replica_until_it_is_fenced(tmp_path: Path) -> None:
     async with replicated(tmp_path, 3) as cluster:
         await cluster.create_topic("t", (1, 2, 3))
         client, other = cluster.nodes[1].connect(), cluster.nodes[1].connect()
@@ -55,10 +50,10 @@ async def test_a_replica_that_is_silent_is_waited_for_until_it_is_fenced(tmp_pat
         assert await delete(client, 1, timeout_ms=30) == (ErrorCode.REQUEST_TIMED_OUT, 0)
         partition = cluster.nodes[1].partition()
         assert not partition.deletions
-        request = DeleteRecordsRequest(
+        request = delete_records.Request(
             topics=[
-                DeleteRecordsTopic(
-                    name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)]
+                delete_records.Topic(
+                    name="t", partitions=[delete_records.Partition(partition_index=0, offset=2)]
                 )
             ],
             timeout_ms=60_000,
@@ -66,26 +61,26 @@ async def test_a_replica_that_is_silent_is_waited_for_until_it_is_fenced(tmp_pat
         await other.send(request, 2)
         await until(lambda: len(partition.deletions))
         await cluster.fence(3, cluster.changed(in_sync_replicas=(1, 2)))
-        _, answer = await other.receive(DeleteRecordsResponse, 2)
+        _, answer = await other.receive(delete_records.Response, 2)
         one = answer.topics[0].partitions[0]
         assert (one.error_code, one.low_watermark) == (0, 2)
-        # Whoever comes back begins where the others begin.
+        # A replica that comes back starts where the others start.
         await cluster.restart(cluster.nodes[3])
         await until(lambda: cluster.now().in_sync_replicas == (1, 2, 3))
         await until(lambda: cluster.nodes[3].partition().log.log_start_offset == 2)
 
 
-async def test_who_waits_hears_that_the_leader_has_changed(tmp_path: Path) -> None:
+async def test_a_waiting_request_is_answered_when_the_leader_changes(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         client = cluster.nodes[1].connect()
         await produce_all(client, b"a", b"b")
         await until(lambda: cluster.nodes[2].partition().log.high_watermark == 2)
         await cluster.nodes[2].stop()
-        request = DeleteRecordsRequest(
+        request = delete_records.Request(
             topics=[
-                DeleteRecordsTopic(
-                    name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=1)]
+                delete_records.Topic(
+                    name="t", partitions=[delete_records.Partition(partition_index=0, offset=1)]
                 )
             ],
             timeout_ms=60_000,
@@ -93,12 +88,12 @@ async def test_who_waits_hears_that_the_leader_has_changed(tmp_path: Path) -> No
         await client.send(request, 2)
         await until(lambda: len(cluster.nodes[1].partition().deletions))
         await cluster.lead(2, (2,))
-        _, answer = await client.receive(DeleteRecordsResponse, 2)
+        _, answer = await client.receive(delete_records.Response, 2)
         code = answer.topics[0].partitions[0].error_code
         assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_follower_behind_the_leaders_retention_begins_anew(tmp_path: Path) -> None:
+async def test_a_follower_behind_the_leaders_retention_starts_over(tmp_path: Path) -> None:
     """KAFKA-9491: its high watermark moves with its log start."""
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))

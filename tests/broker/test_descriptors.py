@@ -1,4 +1,4 @@
-"""Open files are few: how they are divided, and what happens when there are none left."""
+"""File descriptors: how they are divided, and what happens when none are left."""
 
 import errno
 import os
@@ -8,17 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.descriptors import descriptor_budget, divide, raise_limit
 from minikafka.broker.handlers import fetch
+from minikafka.broker.system.descriptors import descriptor_budget, divide, raise_limit
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-)
+from minikafka.protocol.messages import fetch as fetch_api
 from minikafka.protocol.records import encode_batch
-from tests.broker.harness import WireClient, running_broker, values_of
+from tests.kit.in_process import running_broker
+from tests.kit.wire import WireClient, fetch_of, values_of
 
 
 @pytest.mark.parametrize("limit", [16, 64, 256, 1024, 20_000, 1 << 20])
@@ -47,17 +43,8 @@ def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
 
 
 async def fetch_all(client: WireClient, partitions: int) -> dict[int, list[bytes | None]]:
-    asked = [
-        FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1_000_000)
-        for number in range(partitions)
-    ]
-    request = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=1,
-        max_bytes=50_000_000,
-        topics=[FetchTopic(topic="t", partitions=asked)],
-    )
-    answer = await client.ask(request, 11, FetchResponse)
+    request = fetch_of("t", dict.fromkeys(range(partitions), 0), max_bytes=50_000_000)
+    answer = await client.ask(request, 11, fetch_api.Response)
     assert {one.error_code for one in answer.responses[0].partitions} == {ErrorCode.NONE}
     return {one.partition_index: values_of(one) for one in answer.responses[0].partitions}
 
@@ -102,14 +89,14 @@ async def test_without_descriptors_requests_are_refused_and_partitions_stay_onli
 
 
 @pytest.mark.usefixtures("restored_limit")
-async def test_files_nobody_uses_make_room_for_others(tmp_path: Path) -> None:
+async def test_unused_files_are_closed_to_make_room(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", partitions=4)
         for number in range(3):
             await client.produce("t", b"open", partition=number)
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        # Every descriptor below the limit is taken, some of them by files that nobody uses.
+        # Every descriptor below the limit is taken, some of them by unused files.
         fillers = [os.open(os.devnull, os.O_RDONLY) for _ in range(200)]
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(fillers) + 1, hard))
         assert (await client.produce("t", b"x", partition=3)).error_code == ErrorCode.NONE

@@ -1,32 +1,24 @@
-"""A failing disk: what clients hear, what stays, and how partitions come back."""
+"""A failing disk: errors for clients, what survives, and how partitions come back."""
 
 import errno
 from pathlib import Path
 
 import pytest
 
-from minikafka.broker import maintenance
+from minikafka.broker.replicas import maintenance
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from minikafka.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
+from minikafka.protocol.messages import create_topics, metadata
 from minikafka.storage.disk import RealFile
-from minikafka.storage.flushing import FlushWork
-from tests.broker.harness import WireClient, running_broker, values_of
+from minikafka.storage.log import FlushWork
+from tests.kit.in_process import running_broker
+from tests.kit.wire import WireClient, creatable, create_request, values_of
 
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
 
 
 async def leader_of(client: WireClient, topic: str) -> tuple[int, int, list[int]]:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
-    answer = await client.ask(request, 9, MetadataResponse)
+    request = metadata.Request(topics=[metadata.RequestTopic(name=topic)])
+    answer = await client.ask(request, 9, metadata.Response)
     partition = answer.topics[0].partitions[0]
     return partition.error_code, partition.leader_id, partition.offline_replicas
 
@@ -47,7 +39,7 @@ async def test_a_partition_whose_disk_failed_is_offline_and_comes_back_intact(
         assert await leader_of(client, "t") == (ErrorCode.LEADER_NOT_AVAILABLE, -1, [1])
         assert (await client.produce("t", b"fine", partition=1)).error_code == ErrorCode.NONE
 
-        await maintenance.reopen_offline(under_test.broker)
+        await under_test.broker.maintenance.reopen_offline()
         assert await leader_of(client, "t") == (ErrorCode.NONE, 1, [])
         assert (await client.produce("t", b"after")).base_offset == 1
         assert values_of(await client.fetch("t", 0)) == [b"before", b"after"]
@@ -61,8 +53,8 @@ async def test_while_the_disk_is_full_nothing_is_reopened(
         client = under_test.connect()
         await client.create_topic("t")
         under_test.broker.partitions["t", 0].log.fail(NO_SPACE)
-        await maintenance.reopen_offline(under_test.broker)
-        assert under_test.broker.replicas.is_offline("t", 0)
+        await under_test.broker.maintenance.reopen_offline()
+        assert under_test.broker.index.is_offline("t", 0)
 
 
 async def test_a_failed_sync_is_never_an_acknowledgement(
@@ -98,14 +90,11 @@ async def test_a_metadata_log_that_cannot_be_synced_refuses_changes_for_good(
 
         with monkeypatch.context() as broken:
             broken.setattr(RealFile, "fsync", fail)
-            wanted = CreatableTopic(
-                name="u", num_partitions=1, replication_factor=1, assignments=[], configs=[]
-            )
-            request = CreateTopicsRequest(topics=[wanted], timeout_ms=1000)
-            refused = await client.ask(request, 7, CreateTopicsResponse)
+            request = create_request(creatable("u"))
+            refused = await client.ask(request, 7, create_topics.Response)
             assert refused.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert "u" not in under_test.broker.image.topics
-        refused = await other.ask(request, 7, CreateTopicsResponse)
+        refused = await other.ask(request, 7, create_topics.Response)
         assert refused.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert "started again" in (refused.topics[0].error_message or "")
         healthy = under_test.connect()

@@ -1,4 +1,4 @@
-"""One busy client does not keep the others out."""
+"""One busy client does not block the others."""
 
 import socket
 from contextlib import ExitStack
@@ -6,17 +6,17 @@ from pathlib import Path
 
 import trio
 
-from minikafka.broker.clock import SystemClock
-from minikafka.broker.server import Server, bind
+from minikafka.broker.net.server import Server, bind
+from minikafka.broker.system.clock import SystemClock
 from minikafka.protocol.frames import encode_request
-from minikafka.protocol.messages.metadata import MetadataRequest
-from tests.broker.harness import running_broker
+from minikafka.protocol.messages import metadata
+from tests.kit.in_process import running_broker
 
 REQUESTS = 600
 
 
 class SteppingClock(SystemClock):
-    """A clock on which every look takes a millisecond."""
+    """A clock that advances a millisecond at every reading."""
 
     def __init__(self) -> None:
         self._looks = 0
@@ -26,7 +26,7 @@ class SteppingClock(SystemClock):
         return self._looks / 1000
 
 
-async def test_who_sends_many_requests_at_once_lets_others_in(tmp_path: Path) -> None:
+async def test_a_client_that_sends_many_requests_does_not_block_others(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         under_test.broker.clock = SteppingClock()
         busy = under_test.connect()
@@ -38,7 +38,7 @@ async def test_who_sends_many_requests_at_once_lets_others_in(tmp_path: Path) ->
                 await trio.lowlevel.checkpoint()
                 turns += 1
 
-        request = b"".join(encode_request(MetadataRequest(topics=[]), 9, 1, "busy"))
+        request = b"".join(encode_request(metadata.Request(topics=[]), 9, 1, "busy"))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(count_turns)
             await busy.send_bytes(request * REQUESTS)
@@ -48,7 +48,7 @@ async def test_who_sends_many_requests_at_once_lets_others_in(tmp_path: Path) ->
         assert turns > REQUESTS // 10
 
 
-async def test_the_limit_of_connections_holds_for_many_that_come_at_once(tmp_path: Path) -> None:
+async def test_the_connection_limit_holds_for_simultaneous_connections(tmp_path: Path) -> None:
     async with running_broker(tmp_path, "max.connections=3") as under_test:
         listener = bind("127.0.0.1", 0, 100)
         server = Server(under_test.broker)

@@ -4,20 +4,15 @@ import itertools
 
 import pytest
 
-from minikafka.broker import fetch_sessions
-from minikafka.broker.fetch_sessions import (
+from minikafka.broker.replicas import fetch_sessions
+from minikafka.broker.replicas.fetch_sessions import (
     EVICTION_AGE_SECONDS,
     FetchPlan,
     FetchSessionCache,
     SessionError,
 )
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-)
+from minikafka.protocol.messages import fetch
 
 
 def cache_with(slots: int = 10) -> FetchSessionCache:
@@ -26,22 +21,22 @@ def cache_with(slots: int = 10) -> FetchSessionCache:
 
 def request(
     session_id: int, epoch: int, *partitions: int, offset: int = 0, forgotten: tuple[int, ...] = ()
-) -> FetchRequest:
-    return FetchRequest(
+) -> fetch.Request:
+    return fetch.Request(
         max_wait_ms=0,
         min_bytes=1,
         session_id=session_id,
         session_epoch=epoch,
         topics=[
-            FetchTopic(
+            fetch.Topic(
                 topic="t",
                 partitions=[
-                    FetchPartition(partition=one, fetch_offset=offset, partition_max_bytes=1)
+                    fetch.Partition(partition=one, fetch_offset=offset, partition_max_bytes=1)
                     for one in partitions
                 ],
             )
         ],
-        forgotten_topics_data=[ForgottenTopic(topic="t", partitions=list(forgotten))],
+        forgotten_topics_data=[fetch.ForgottenTopic(topic="t", partitions=list(forgotten))],
     )
 
 
@@ -49,14 +44,14 @@ def numbers(plan: FetchPlan) -> list[int]:
     return [one.key[2] for one in plan.partitions]
 
 
-def test_a_sessionless_fetch_reads_what_it_names_and_keeps_nothing() -> None:
+def test_a_sessionless_fetch_reads_only_its_partitions_and_keeps_no_state() -> None:
     cache = cache_with()
     plan = cache.plan(request(0, -1, 1, 2), False, 0.0)
     assert (plan.session, plan.session_id, numbers(plan)) == (None, 0, [1, 2])
     assert len(cache) == 0
 
 
-def test_an_incremental_fetch_goes_on_with_all_partitions_of_the_session() -> None:
+def test_an_incremental_fetch_continues_with_all_partitions_of_the_session() -> None:
     cache = cache_with()
     first = cache.plan(request(0, 0, 1, 2, 3), False, 0.0)
     assert not first.is_incremental
@@ -78,7 +73,7 @@ def test_a_wrong_epoch_and_an_unknown_session_are_refused() -> None:
         assert refused.value.error_code is code
 
 
-def test_a_session_of_names_cannot_go_on_with_topic_ids() -> None:
+def test_a_session_of_names_cannot_continue_with_topic_ids() -> None:
     cache = cache_with()
     session_id = cache.plan(request(0, 0, 1), False, 0.0).session_id
     with pytest.raises(SessionError) as refused:
@@ -102,7 +97,7 @@ def test_epochs_wrap_to_one_because_zero_means_full() -> None:
     assert plan.session.epoch == 1
 
 
-def test_a_full_cache_gives_no_session_until_one_is_old_enough_to_go() -> None:
+def test_a_full_cache_gives_no_session_until_one_may_be_evicted() -> None:
     cache = cache_with(slots=1)
     old = cache.plan(request(0, 0, 1), False, 0.0)
     assert cache.plan(request(0, 0, 1), False, EVICTION_AGE_SECONDS - 1).session is None
@@ -130,7 +125,7 @@ def test_partitions_that_got_records_wait_for_the_others() -> None:
     assert numbers(cache.plan(request(plan.session_id, 1), False, 0.0)) == [2, 3, 1]
 
 
-def test_a_client_that_wants_more_than_can_be_remembered_gets_no_session(
+def test_a_client_with_more_partitions_than_the_cache_gets_no_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 5)
@@ -141,7 +136,7 @@ def test_a_client_that_wants_more_than_can_be_remembered_gets_no_session(
     assert cache.plan(request(0, 0, 1, 2), False, 0.0).session is not None
 
 
-def test_old_sessions_make_room_for_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_sessions_are_evicted_for_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 5)
     cache = cache_with()
     cache.plan(request(0, 0, 1, 2), False, 0.0)

@@ -1,4 +1,4 @@
-"""What consumers are told by followers and by new leaders (KIP-207, KIP-320, KIP-392)."""
+"""Consumers at followers and at new leaders (KIP-207, KIP-320, KIP-392)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.fetch import FetchResponse
-from minikafka.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from tests.broker.harness import WireClient, fetch_request, values_of
+from minikafka.protocol.messages import fetch
+from minikafka.protocol.messages import list_offsets as list_offsets_api
 from tests.broker.replicated import replicated, until
 from tests.broker.test_replication import (
     produce_all,
 )
+from tests.kit.wire import WireClient, fetch_request, values_of
 
 
 async def test_consumers_read_from_followers_up_to_their_high_watermark(tmp_path: Path) -> None:
@@ -32,23 +27,23 @@ async def test_consumers_read_from_followers_up_to_their_high_watermark(tmp_path
         # Long polls wait for the follower's high watermark.
         await reader.send(fetch_request("t", 2, max_wait_ms=60_000), 11)
         await produce_all(cluster.nodes[1].connect(), b"c")
-        _, answer = await reader.receive(FetchResponse, 11)
+        _, answer = await reader.receive(fetch.Response, 11)
         assert values_of(answer.responses[0].partitions[0]) == [b"c"]
-        # Old consumers know of no followers.
+        # Old consumers cannot read from followers.
         request = fetch_request("t", 0)
-        old = await reader.ask(request, 10, FetchResponse)
+        old = await reader.ask(request, 10, fetch.Response)
         code = old.responses[0].partitions[0].error_code
         assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_fenced_epoch_is_told_who_leads(tmp_path: Path) -> None:
+async def test_a_fenced_epoch_gets_the_current_leader(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         await cluster.lead(2, (1, 2))
         request = fetch_request("t", 0)
         request.topics[0].partitions[0].current_leader_epoch = 0
         request.topics[0].topic_id = cluster.image.topics["t"].topic_id
-        answer = await cluster.nodes[1].connect().ask(request, 16, FetchResponse)
+        answer = await cluster.nodes[1].connect().ask(request, 16, fetch.Response)
         one = answer.responses[0].partitions[0]
         assert one.error_code == ErrorCode.FENCED_LEADER_EPOCH
         assert (one.current_leader.leader_id, one.current_leader.leader_epoch) == (2, 1)
@@ -66,36 +61,36 @@ async def test_consumers_are_sent_to_a_replica_in_their_rack(tmp_path: Path, sel
         await produce_all(leader, b"a")
         request = fetch_request("t", 0)
         request.rack_id = "rack2"
-        answer = (await leader.ask(request, 11, FetchResponse)).responses[0].partitions[0]
+        answer = (await leader.ask(request, 11, fetch.Response)).responses[0].partitions[0]
         assert (answer.preferred_read_replica, values_of(answer)) == (2, [])
         # The follower knows the high watermark without waiting for the end of its own fetch.
         assert (await leader.produce("t", b"b", acks=-1)).error_code == 0
         await until(lambda: cluster.nodes[2].partition().log.high_watermark == 2)
         reader = cluster.nodes[2].connect()
-        answer = (await reader.ask(request, 11, FetchResponse)).responses[0].partitions[0]
+        answer = (await reader.ask(request, 11, fetch.Response)).responses[0].partitions[0]
         assert (answer.preferred_read_replica, values_of(answer)) == (-1, [b"a", b"b"])
         request.rack_id = "nowhere"
-        answer = (await leader.ask(request, 11, FetchResponse)).responses[0].partitions[0]
+        answer = (await leader.ask(request, 11, fetch.Response)).responses[0].partitions[0]
         assert (answer.preferred_read_replica, values_of(answer)) == (-1, [b"a", b"b"])
 
 
 async def list_offsets(client: WireClient, timestamp: int, replica_id: int = -1) -> tuple[int, int]:
     """(error code, offset) of a ListOffsets request."""
-    request = ListOffsetsRequest(
+    request = list_offsets_api.Request(
         replica_id=replica_id,
         topics=[
-            ListOffsetsTopic(
+            list_offsets_api.Topic(
                 name="t",
-                partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)],
+                partitions=[list_offsets_api.Partition(partition_index=0, timestamp=timestamp)],
             )
         ],
     )
-    answer = await client.ask(request, 7, ListOffsetsResponse)
+    answer = await client.ask(request, 7, list_offsets_api.Response)
     one = answer.topics[0].partitions[0]
     return one.error_code, one.offset
 
 
-async def test_only_leaders_list_offsets_but_for_debugging(tmp_path: Path) -> None:
+async def test_only_leaders_list_offsets_except_for_debugging(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         await produce_all(cluster.nodes[1].connect(), b"a", b"b")
@@ -105,7 +100,9 @@ async def test_only_leaders_list_offsets_but_for_debugging(tmp_path: Path) -> No
         assert await list_offsets(follower, -1, replica_id=-2) == (0, 2)
 
 
-async def test_a_new_leader_does_not_tell_an_older_end_than_its_predecessor(tmp_path: Path) -> None:
+async def test_a_new_leader_reports_no_smaller_end_than_its_predecessor(
+    tmp_path: Path,
+) -> None:
     async with replicated(tmp_path, 2, "replica.fetch.wait.max.ms=60000") as cluster:
         await cluster.create_topic("t", (1, 2))
         await produce_all(cluster.nodes[1].connect(), b"a")

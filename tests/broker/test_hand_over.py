@@ -1,4 +1,4 @@
-"""Planned moves of leaders: nothing that was acknowledged is lost, acks=1 included."""
+"""Planned changes of leaders lose no acknowledged record, even with acks=1."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import trio
 
 from minikafka.metadata.records import BrokerChangeRecord
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.produce import ProduceResponse
-from minikafka.protocol.records import encode_batch
-from tests.broker.harness import produce_request, values_of
+from minikafka.protocol.messages import produce
 from tests.broker.replicated import ReplicatedCluster, replicated, until
+from tests.kit.wire import one_batch, produce_request, values_of
 
 
 class Writer:
-    """Sends one record after the other with acks=1 to whoever leads, and notes what was taken."""
+    """Sends records with acks=1 to the current leader, and notes which are acknowledged."""
 
     def __init__(self, cluster: ReplicatedCluster) -> None:
         self.cluster = cluster
@@ -23,7 +22,7 @@ class Writer:
         self.refused: list[ErrorCode] = []
 
     async def run(self) -> None:
-        """Write until cancelled; requests are pipelined, as producers do it."""
+        """Write until cancelled; requests are pipelined, as in producers."""
         clients = {number: node.connect() for number, node in self.cluster.nodes.items()}
         number = 0
         while True:
@@ -31,10 +30,10 @@ class Writer:
             values = [b"%d" % one for one in range(number, number + 3)]
             number += 3
             for value in values:
-                batch = bytes(encode_batch([(None, value, (), 1000)]))
+                batch = one_batch(value)
                 await client.send(produce_request("t", batch), 9)
             for value in values:
-                _, answer = await client.receive(ProduceResponse, 9)
+                _, answer = await client.receive(produce.Response, 9)
                 code = ErrorCode(answer.responses[0].partition_responses[0].error_code)
                 if code is ErrorCode.NONE:
                     self.acknowledged.append(value)
@@ -43,7 +42,7 @@ class Writer:
 
 
 async def check(cluster: ReplicatedCluster, writer: Writer) -> None:
-    """Everything acknowledged is there, once, on all replicas."""
+    """Every acknowledged record is there once."""
     leader = cluster.nodes[cluster.now().leader]
     answer = await leader.connect().produce("t", b"last", acks=-1)
     assert answer.error_code == 0
@@ -53,7 +52,7 @@ async def check(cluster: ReplicatedCluster, writer: Writer) -> None:
     assert set(writer.refused) <= {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
-async def test_a_leader_that_is_asked_hands_over_without_losing_a_record(tmp_path: Path) -> None:
+async def test_a_leader_hands_over_without_losing_a_record(tmp_path: Path) -> None:
     async with replicated(tmp_path, 3) as cluster:
         await cluster.create_topic("t", (1, 2, 3))
         writer = Writer(cluster)
@@ -71,7 +70,7 @@ async def test_a_leader_that_is_asked_hands_over_without_losing_a_record(tmp_pat
         await check(cluster, writer)
 
 
-async def test_a_broker_that_stops_gives_its_leaders_away(tmp_path: Path) -> None:
+async def test_a_stopping_broker_hands_over_what_it_leads(tmp_path: Path) -> None:
     async with replicated(tmp_path, 3) as cluster:
         await cluster.create_topic("t", (1, 2, 3), (1, 3), (1,))
         writer = Writer(cluster)
@@ -89,7 +88,7 @@ async def test_a_broker_that_stops_gives_its_leaders_away(tmp_path: Path) -> Non
         await check(cluster, writer)
 
 
-async def test_a_hand_over_that_is_refused_is_given_up(tmp_path: Path) -> None:
+async def test_a_refused_hand_over_is_abandoned(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         client = cluster.nodes[1].connect()
@@ -98,13 +97,13 @@ async def test_a_hand_over_that_is_refused_is_given_up(tmp_path: Path) -> None:
         partition = cluster.nodes[1].partition()
         await cluster.decide(cluster.changed(next_leader=2))
         await until(lambda: partition.is_frozen)
-        batch = bytes(encode_batch([(None, b"b", (), 1000)]))
+        batch = one_batch(b"b")
         await client.send(produce_request("t", batch), 9)
         cluster.refusal = None
-        _, answer = await client.receive(ProduceResponse, 9)
+        _, answer = await client.receive(produce.Response, 9)
         one = answer.responses[0].partition_responses[0]
         await until(lambda: not cluster.nodes[1].broker.replicas.frozen)
-        # Either the leader gave up in time, or the other one took over.
+        # Either the leader abandoned it in time, or the other one took over.
         leader = cluster.now().leader
         expected = ErrorCode.NONE if leader == 1 else ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert one.error_code == expected
@@ -112,7 +111,7 @@ async def test_a_hand_over_that_is_refused_is_given_up(tmp_path: Path) -> None:
         assert (await cluster.nodes[leader].connect().produce("t", b"c", acks=-1)).error_code == 0
 
 
-async def test_a_follower_that_is_asked_for_is_waited_for(tmp_path: Path) -> None:
+async def test_a_hand_over_waits_for_the_next_leader_to_catch_up(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         client = cluster.nodes[1].connect()

@@ -1,22 +1,21 @@
-"""Who is in sync: followers that lag, replicas and topics that come and go."""
+"""The ISR: lagging followers, added and removed replicas, topics that are recreated."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from minikafka.protocol.errors import ErrorCode
-from tests.broker.harness import produce_request
 from tests.broker.replicated import replicated, until
 from tests.broker.test_replication import (
     bytes_of,
     logs_of,
-    one_batch,
     produce_all,
     receive_produced,
 )
+from tests.kit.wire import one_batch, produce_request
 
 
-async def test_a_follower_that_lags_leaves_the_isr_and_comes_back(tmp_path: Path) -> None:
+async def test_a_lagging_follower_leaves_the_isr_and_comes_back(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2, "replica.lag.time.max.ms=300") as cluster:
         await cluster.create_topic("t", (1, 2))
         client = cluster.nodes[1].connect()
@@ -31,7 +30,7 @@ async def test_a_follower_that_lags_leaves_the_isr_and_comes_back(tmp_path: Path
         )
 
 
-async def test_proposals_are_repeated_until_the_controller_takes_them(tmp_path: Path) -> None:
+async def test_proposals_are_repeated_until_the_controller_accepts_them(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2, "replica.lag.time.max.ms=100") as cluster:
         await cluster.create_topic("t", (1, 2))
         client = cluster.nodes[1].connect()
@@ -47,7 +46,7 @@ async def test_proposals_are_repeated_until_the_controller_takes_them(tmp_path: 
         assert cluster.now().in_sync_replicas == (1,)
 
 
-async def test_a_replica_that_is_added_joins_and_one_that_is_removed_deletes(
+async def test_an_added_replica_joins_and_a_removed_one_deletes_its_log(
     tmp_path: Path,
 ) -> None:
     async with replicated(tmp_path, 3) as cluster:
@@ -79,7 +78,7 @@ async def test_a_single_replica_gets_a_second_one(tmp_path: Path) -> None:
         assert logs_of(cluster)[1].log_end_offset == 3
 
 
-async def test_a_topic_made_anew_while_a_broker_was_away_is_not_confused(tmp_path: Path) -> None:
+async def test_a_topic_recreated_while_a_broker_was_down_is_another_topic(tmp_path: Path) -> None:
     from minikafka.metadata.records import RemoveTopicRecord
 
     async with replicated(tmp_path, 2) as cluster:

@@ -6,15 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.transaction_errors import append_error
-from minikafka.broker.transactions import TRANSACTIONS_TOPIC
+from minikafka.broker.coordinators.transactions import TRANSACTIONS_TOPIC
+from minikafka.broker.handlers.transaction_errors import append_error
+from minikafka.broker.rpc.operations import ConfirmTransaction, Place
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
+from minikafka.protocol.messages import write_txn_markers
 from minikafka.protocol.records import encode_batch
 from minikafka.storage.errors import InvalidTransactionState
 from tests.broker.handlers.transactional_wire import (
@@ -30,8 +26,8 @@ from tests.broker.handlers.transactional_wire import (
     write,
     write_markers,
 )
-from tests.broker.harness import running_broker
 from tests.broker.replicated import replicated, until
+from tests.kit.in_process import running_broker
 
 OK = ErrorCode.NONE
 
@@ -39,17 +35,17 @@ OK = ErrorCode.NONE
 async def test_kafka_9777_markers_that_are_committed_one_by_one_are_answered_once(
     tmp_path: Path,
 ) -> None:
-    """Some at once, others when a replica comes back; whoever asked hears of all of them."""
+    """Some immediately, others when a replica comes back; there is one answer for all of them."""
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         await cluster.create_topic("alone", (1,))
         client = cluster.nodes[1].connect()
         await cluster.nodes[2].stop()
         topics = [
-            WritableTxnMarkerTopic(name=name, partition_indexes=[0]) for name in ("t", "alone")
+            write_txn_markers.Topic(name=name, partition_indexes=[0]) for name in ("t", "alone")
         ]
         markers = [
-            WritableTxnMarker(
+            write_txn_markers.Marker(
                 producer_id=producer_id,
                 producer_epoch=0,
                 transaction_result=True,
@@ -58,16 +54,16 @@ async def test_kafka_9777_markers_that_are_committed_one_by_one_are_answered_onc
             )
             for producer_id in range(5)
         ]
-        await client.send(WriteTxnMarkersRequest(markers=markers[:1]), 1)
+        await client.send(write_txn_markers.Request(markers=markers[:1]), 1)
         partition = cluster.nodes[1].partition("t")
         await until(lambda: len(partition.commits))
-        # Whoever goes away meanwhile disturbs nobody.
+        # A client that disconnects in the meantime does no harm.
         other = cluster.nodes[1].connect()
-        await other.send(WriteTxnMarkersRequest(markers=markers[1:]), 1)
+        await other.send(write_txn_markers.Request(markers=markers[1:]), 1)
         await until(lambda: len(partition.commits) > 1)
         await other.stream.aclose()
         await cluster.restart(cluster.nodes[2])
-        _, answer = await client.receive(WriteTxnMarkersResponse, 1)
+        _, answer = await client.receive(write_txn_markers.Response, 1)
         (one,) = answer.markers
         codes = [part.error_code for topic in one.topics for part in topic.partitions]
         assert codes == [OK, OK]
@@ -76,10 +72,10 @@ async def test_kafka_9777_markers_that_are_committed_one_by_one_are_answered_onc
 
 
 @pytest.mark.parametrize("version", [9, 12])
-async def test_kafka_14904_a_coordinator_that_is_on_its_way_is_waited_for(
+async def test_kafka_14904_a_coordinator_that_is_still_loading_is_waited_for(
     tmp_path: Path, version: int
 ) -> None:
-    """Verification cannot be had just now: that is no reason to give the transaction up."""
+    """A temporary failure of the verification is no reason to abort the transaction."""
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
@@ -91,10 +87,10 @@ async def test_kafka_14904_a_coordinator_that_is_on_its_way_is_waited_for(
         number = runtime.partition_of(TID)
         runtime.resign(number)
         assert await write(client, producer, b"x", version=version) is (
-            ErrorCode.NOT_ENOUGH_REPLICAS  # which every client repeats
+            ErrorCode.NOT_ENOUGH_REPLICAS  # after which every client retries
         )
         code = await commit_offset(client, producer, 1, version=3 if version < 12 else 5)
-        assert code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # likewise
+        assert code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # and after this, too
         runtime.lead(under_test.broker.partitions[TRANSACTIONS_TOPIC, number])
         while (code := await write(client, producer, b"x", version=version)) is not OK:
             assert code is ErrorCode.NOT_ENOUGH_REPLICAS
@@ -111,7 +107,7 @@ async def test_kafka_14904_a_coordinator_that_is_on_its_way_is_waited_for(
     ],
 )
 @pytest.mark.parametrize("knows_abortable", [True, False])
-def test_kafka_14904_produce_has_one_code_for_what_passes(
+def test_kafka_14904_produce_has_one_code_for_transient_errors(
     code: ErrorCode, knows_abortable: bool
 ) -> None:
     found = append_error(code, knows_abortable=knows_abortable)
@@ -119,7 +115,7 @@ def test_kafka_14904_produce_has_one_code_for_what_passes(
 
 
 async def test_kafka_18957_a_late_record_leaves_no_transaction_hanging(tmp_path: Path) -> None:
-    """It comes when its transaction has been ended, to a partition that was in it."""
+    """A record that arrives after the end of its transaction, in one of its partitions."""
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
@@ -132,10 +128,10 @@ async def test_kafka_18957_a_late_record_leaves_no_transaction_hanging(tmp_path:
         assert await stable_values(client) == (1, 1, 0)
 
 
-async def test_a_decision_waits_for_a_topic_that_its_coordinator_has_not_heard_of(
+async def test_a_decision_waits_for_a_topic_missing_from_its_coordinators_metadata(
     tmp_path: Path,
 ) -> None:
-    """Else it would take the topic for deleted, and the transaction would hang there for ever."""
+    """Otherwise it would consider the topic deleted, and the transaction would hang forever."""
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
@@ -143,12 +139,12 @@ async def test_a_decision_waits_for_a_topic_that_its_coordinator_has_not_heard_o
         topics = under_test.broker.image.topics
         unheard_of = topics.pop("t")
         transactions = under_test.broker.transactions
-        fields = [TID, *producer, [["t", 0]], True]
-        codes: list[int] = []
-        transactions.serve_confirm(2, fields, (), lambda code, _: codes.append(code))
+        request = ConfirmTransaction(TID, *producer, (Place("t", 0),), adds=True)
+        codes: list[ErrorCode] = []
+        transactions.serve_confirm(2, request, (), lambda answer, _: codes.append(*answer))
         assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
         topics["t"] = unheard_of
-        transactions.serve_confirm(2, fields, (), lambda code, _: codes.append(code))
+        transactions.serve_confirm(2, request, (), lambda answer, _: codes.append(*answer))
         await until(lambda: len(codes) > 1)
         assert codes[1] == OK
         assert await write(client, producer, b"x", version=12) is OK
@@ -158,8 +154,8 @@ async def test_a_decision_waits_for_a_topic_that_its_coordinator_has_not_heard_o
         assert await write_markers(client, (2**40, 0), ("t", 0)) == [OK]
 
 
-async def test_a_leader_that_comes_back_has_transactions_confirmed_anew(tmp_path: Path) -> None:
-    """What a coordinator said to it long ago may have been ended by the leader in between."""
+async def test_a_leader_that_comes_back_has_transactions_confirmed_again(tmp_path: Path) -> None:
+    """A transaction that was confirmed long ago may have been ended by the leader in between."""
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         partition = cluster.nodes[1].partition("t")

@@ -1,20 +1,18 @@
-"""What a broker may conclude from the answer to a heartbeat: that what it leads, it leads."""
+"""Leases: the answer to a heartbeat confirms a broker's leadership."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from minikafka.metadata.brokers import Registration
+from minikafka.metadata.brokers import Registration, ShutdownProgress
 from minikafka.metadata.decision import Refusal
-from minikafka.metadata.fencing import ShutdownProgress
-from tests.broker.cluster_harness import running_cluster
-from tests.broker.harness import running_broker
+from tests.kit.in_process import running_broker, running_cluster
 
 STRANGER = 99
 
 
-async def test_only_who_was_in_service_all_the_time_keeps_leading(tmp_path: Path) -> None:
-    """A broker that was taken for dead when its heartbeat comes has lost its partitions already."""
+async def test_only_a_broker_that_stayed_in_service_keeps_leading(tmp_path: Path) -> None:
+    """A broker that was fenced before its heartbeat arrived has already lost its partitions."""
     async with running_broker(tmp_path) as under_test:
         controller = under_test.broker.controller
         registration = Registration(STRANGER, b"s" * 16, "h", 1, "h", 2)
@@ -32,12 +30,12 @@ async def test_only_who_was_in_service_all_the_time_keeps_leading(tmp_path: Path
             assert isinstance(progress, ShutdownProgress)
             return progress.keeps_leading
 
-        # The first one tells the controller that it lives; before, others may have been chosen.
+        # The first one renews the lease at the controller; before, others may have been elected.
         assert [await heartbeat() for _ in range(3)] == [False, True, True]
 
 
 async def test_a_lease_does_not_wait_for_the_next_regular_heartbeat(tmp_path: Path) -> None:
-    """Those are an hour apart here; all other leases are over when the controller is gone."""
+    """Heartbeats are an hour apart here; all other leases end when the controller is replaced."""
     async with running_cluster(
         tmp_path, "broker.heartbeat.interval.ms=3600000", "broker.session.timeout.ms=7200000"
     ) as cluster:

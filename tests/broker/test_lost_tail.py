@@ -1,12 +1,13 @@
-"""A segment that lost its end while the broker was away: consumers go on where they were."""
+"""A segment that lost its end while the broker was down: consumers continue where they were."""
 
 from pathlib import Path
 
 from minikafka.protocol.errors import ErrorCode
-from tests.broker.harness import running_broker, values_of
+from tests.kit.in_process import running_broker
+from tests.kit.wire import values_of
 
 
-async def test_a_consumer_at_the_end_goes_on_there(tmp_path: Path) -> None:
+async def test_a_consumer_at_the_end_continues_there(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")

@@ -1,4 +1,4 @@
-"""Markers find their way, whatever other markers wait for."""
+"""Markers are written even while other markers wait."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker import marker_sending
-from minikafka.metadata.image import NO_LEADER
+from minikafka.broker.coordinators import marker_sender as marker_sending
+from minikafka.metadata.records import NO_LEADER
 from minikafka.protocol.errors import ErrorCode
 from tests.broker.handlers.transactional_wire import add, begun, end, stable_values, write
-from tests.broker.harness import running_broker
+from tests.kit.in_process import running_broker
 
 
-async def test_a_partition_without_a_leader_holds_up_no_other_transaction(
+async def test_a_partition_without_a_leader_blocks_no_other_transaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(marker_sending, "_DECISIONS_AT_ONCE_MAX", 1)

@@ -9,24 +9,25 @@ import pytest
 import trio
 import trio.testing
 
+from minikafka.broker import lifetime
 from minikafka.broker.broker import Broker
-from minikafka.broker.change_error import ChangeError
-from minikafka.broker.metadata_store import MetadataStore
+from minikafka.broker.control.metadata_store import MetadataStore
 from minikafka.broker.opening import OLD_METADATA_FILE, open_broker
+from minikafka.broker.quorum.change_error import ChangeError
 from minikafka.metadata.decision import Decision
 from minikafka.metadata.image import RESOURCE_TOPIC
-from minikafka.metadata.payloads import encode_decision
 from minikafka.metadata.records import (
     MetadataLogError,
     MetadataRecord,
     RemoveTopicRecord,
     SettingRecord,
     TopicRecord,
+    encode_decision,
     encode_record,
 )
 from minikafka.storage.disk import Buffer, RealDisk, RealFile
 from minikafka.storage.record_log import RecordLog
-from tests.broker.harness import options, running_broker
+from tests.kit.in_process import options, running_broker
 
 
 def setting(number: int) -> SettingRecord:
@@ -34,20 +35,20 @@ def setting(number: int) -> SettingRecord:
 
 
 async def write(broker: Broker, *records: MetadataRecord) -> None:
-    await broker.change(lambda: Decision(list(records), None))
+    await broker.controller.change(lambda: Decision(list(records), None))
 
 
 def value(broker: Broker) -> str | None:
     return broker.image.topic_settings("t").get("retention.ms")
 
 
-async def test_what_was_decided_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_decisions_survive_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         await write(under_test.broker, TopicRecord("t", b"i" * 16), setting(1))
         await write(under_test.broker, setting(2))
     broker = open_broker(options(tmp_path))
     assert (list(broker.image.topics), value(broker)) == (["t"], "2")
-    broker.close()
+    lifetime.close(broker)
 
 
 async def test_a_log_that_is_mostly_history_is_replaced_by_a_snapshot(tmp_path: Path) -> None:
@@ -62,10 +63,10 @@ async def test_a_log_that_is_mostly_history_is_replaced_by_a_snapshot(tmp_path: 
     assert sizes != sorted(sizes)
     broker = open_broker(options(tmp_path))
     assert (list(broker.image.topics), value(broker)) == (["t"], "199")
-    broker.close()
+    lifetime.close(broker)
 
 
-async def test_after_a_failed_sync_nothing_changes_any_more(
+async def test_after_a_failed_sync_all_changes_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: RealFile) -> None:
@@ -83,7 +84,7 @@ async def test_after_a_failed_sync_nothing_changes_any_more(
         assert value(broker) is None
 
 
-async def test_when_a_full_disk_has_room_again_changes_go_on(
+async def test_when_a_full_disk_has_room_again_changes_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     def write_a_part(self: RealFile, buffers: Sequence[Buffer], position: int) -> None:
@@ -102,10 +103,10 @@ async def test_when_a_full_disk_has_room_again_changes_go_on(
         await write(broker, setting(2))
     broker = open_broker(options(tmp_path))
     assert value(broker) == "2"
-    broker.close()
+    lifetime.close(broker)
 
 
-async def test_the_log_of_a_broker_that_knew_no_quorum_is_taken_over(tmp_path: Path) -> None:
+async def test_the_log_of_a_version_without_a_quorum_is_imported(tmp_path: Path) -> None:
     old = RecordLog.open(RealDisk(), str(tmp_path / OLD_METADATA_FILE))
     old.append([encode_record(TopicRecord("t", b"i" * 16)), encode_record(setting(7))])
     old.close()
@@ -163,7 +164,7 @@ async def test_a_snapshot_of_another_node_replaces_everything() -> None:
     assert (replaced, follower.cluster_id) == ([2499], "abc")
 
 
-def test_removed_topics_are_remembered_until_the_logs_were_looked_at() -> None:
+def test_removed_topics_are_remembered_until_the_logs_are_checked() -> None:
     store = MetadataStore()
     add, remove = TopicRecord("t", b"i" * 16), RemoveTopicRecord(b"i" * 16)
     store.replay_stored([encode_decision([add, remove])])

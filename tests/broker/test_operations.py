@@ -1,4 +1,4 @@
-"""What brokers ask of the controller, asked wrongly: nothing happens, and the answer says why."""
+"""Invalid requests of brokers to the controller: nothing changes, and the answer says why."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from typing import Any
 import pytest
 import trio
 
-from minikafka.broker.rpc import Identity, RpcClient, RpcRemoteError
+from minikafka.broker.rpc.client import RpcClient
+from minikafka.broker.rpc.errors import RpcRemoteError
+from minikafka.broker.rpc.identity import Identity
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.frames import encode_request
-from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minikafka.protocol.messages.metadata import MetadataRequest
+from minikafka.protocol.messages import metadata
 from minikafka.protocol.schema import Request
-from tests.broker.cluster_harness import ClusterUnderTest, Node, running_cluster
+from tests.broker.rpc.rpc_pair import raw, raw_one_way
+from tests.kit.in_process import ClusterNode, ClusterUnderTest, running_cluster
+from tests.kit.wire import creatable, create_request
 
 STRANGER = 99
 
 
 @asynccontextmanager
-async def stranger(cluster: ClusterUnderTest, node: Node) -> AsyncGenerator[RpcClient]:
-    """A connection of a node that nobody knows."""
-    identity = Identity(STRANGER, b"s" * 16, node.broker.cluster_id)
-    client = RpcClient(identity, node.node_id, node.broker.internal_endpoint)
+async def stranger(cluster: ClusterUnderTest, node: ClusterNode) -> AsyncGenerator[RpcClient]:
+    """A connection from an unknown node."""
+    identity = Identity(STRANGER, b"s" * 16, node.broker.store.cluster_id)
+    client = RpcClient(identity, node.node_id, node.broker.node.internal_endpoint)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run)
         yield client
@@ -42,7 +45,7 @@ REGISTRATION: tuple[Any, ...] = (STRANGER, b"s" * 16, "h", 1, "h", 2, None, -1, 
         ("register", 7),
         ("register", ()),
         ("register", (STRANGER,)),
-        ("register", (1, *REGISTRATION[1:])),  # in another's name
+        ("register", (1, *REGISTRATION[1:])),  # in the name of another broker
         ("register", (*REGISTRATION[:2], b"h", *REGISTRATION[3:])),
         ("register", (*REGISTRATION[:8], [("name", "host")], [])),
         ("register", (*REGISTRATION[:8], [], [("feature", "1", "2")])),
@@ -58,13 +61,11 @@ REGISTRATION: tuple[Any, ...] = (STRANGER, b"s" * 16, "h", 1, "h", 2, None, -1, 
         ("forward", ("h", "h")),
     ],
 )
-async def test_fields_of_another_shape_are_refused(
-    tmp_path: Path, operation: str, fields: Any
-) -> None:
+async def test_malformed_fields_are_refused(tmp_path: Path, operation: str, fields: Any) -> None:
     async with running_cluster(tmp_path, voters=1) as cluster:
         async with stranger(cluster, cluster.nodes[1]) as client:
             with pytest.raises(RpcRemoteError) as caught:
-                await client.call(operation, fields, timeout_s=10)
+                await client.call(raw(operation), fields, timeout_s=10)
             assert caught.value.kind == "Malformed"
         assert list(cluster.nodes[1].broker.image.brokers) == [1]
 
@@ -78,29 +79,31 @@ async def test_fields_of_another_shape_are_refused(
         ("register", (STRANGER, b"s", *REGISTRATION[2:]), ErrorCode.INVALID_REGISTRATION),
     ],
 )
-async def test_who_is_not_registered_changes_nothing(
+async def test_an_unregistered_broker_changes_nothing(
     tmp_path: Path, operation: str, fields: Any, code: ErrorCode
 ) -> None:
     async with running_cluster(tmp_path, voters=1) as cluster, AsyncExitStack() as stack:
         client = await stack.enter_async_context(stranger(cluster, cluster.nodes[1]))
-        reply = await client.call(operation, fields, timeout_s=10)
-        assert reply.fields[0] == code
-        assert reply.fields[2] <= cluster.nodes[1].broker.quorum.applied_index
+        reply = await client.call(raw(operation), fields, timeout_s=10)
+        assert reply.message[0] == code
+        assert reply.message[2] <= cluster.nodes[1].broker.quorum.applied_index
 
 
-async def test_an_isr_that_is_no_leaders_is_refused_by_itself(tmp_path: Path) -> None:
+async def test_an_isr_from_another_broker_than_the_leader_is_refused_individually(
+    tmp_path: Path,
+) -> None:
     async with running_cluster(tmp_path, voters=1) as cluster:
         node = cluster.nodes[1]
         await node.connect().create_topic("t")
         topic_id = node.broker.image.topics["t"].topic_id
         async with stranger(cluster, node) as client:
-            assert (await client.call("register", REGISTRATION, timeout_s=10)).fields[0] == 0
+            assert (await client.call(raw("register"), REGISTRATION, timeout_s=10)).message[0] == 0
             epoch = node.broker.image.brokers[STRANGER].broker_epoch
             proposal = (topic_id, 0, 0, 0, [(STRANGER, epoch)], -1)
             reply = await client.call(
-                "alter-partitions", (STRANGER, epoch, [proposal]), timeout_s=10
+                raw("alter-partitions"), (STRANGER, epoch, [proposal]), timeout_s=10
             )
-            code, results, _ = reply.fields
+            code, results, _ = reply.message
             assert code == ErrorCode.NONE
             assert [one[:3] for one in results] == [(topic_id, 0, ErrorCode.INVALID_REQUEST)]
         assert node.partition("t").in_sync_replicas == (1,)
@@ -110,11 +113,7 @@ def frame_of(request: Request, version: int) -> bytes:
     return b"".join(encode_request(request, version, 7, "client"))[4:]
 
 
-CREATE = CreateTopicsRequest(
-    topics=[
-        CreatableTopic(name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[])
-    ]
-)
+CREATE = create_request(creatable("t"))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ CREATE = CreateTopicsRequest(
     [
         b"",
         b"\x00\x13",
-        frame_of(MetadataRequest(topics=[]), 12),  # nothing for controllers
+        frame_of(metadata.Request(topics=[]), 12),  # nothing for controllers
         b"\x00\x13\x00\x63" + bytes(10),  # CreateTopics 99
         frame_of(CREATE, 7)[:-3],
     ],
@@ -133,14 +132,14 @@ async def test_frames_that_are_not_for_controllers_are_refused(
     async with running_cluster(tmp_path, voters=1) as cluster:
         async with stranger(cluster, cluster.nodes[1]) as client:
             with pytest.raises(RpcRemoteError) as caught:
-                await client.call("forward", ("h",), [frame], timeout_s=10)
+                await client.call(raw("forward"), ("h",), [frame], timeout_s=10)
             assert caught.value.kind == "Malformed"
-            reply = await client.call("forward", ("h",), [frame_of(CREATE, 7)], timeout_s=10)
+            reply = await client.call(raw("forward"), ("h",), [frame_of(CREATE, 7)], timeout_s=10)
             assert b"t" in bytes(reply.attachments[0])
         assert list(cluster.nodes[1].broker.image.topics) == ["t"]
 
 
-async def test_who_is_not_the_controller_says_so(tmp_path: Path) -> None:
+async def test_a_node_that_is_not_the_controller_says_so(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster:
         controller = await cluster.controller()
         other = next(one for one in cluster.running if one is not controller)
@@ -150,17 +149,17 @@ async def test_who_is_not_the_controller_says_so(tmp_path: Path) -> None:
                 ("forward", ("h",), [frame_of(CREATE, 7)]),
             ):
                 with pytest.raises(RpcRemoteError) as caught:
-                    await client.call(operation, fields, attachments, timeout_s=10)
+                    await client.call(raw(operation), fields, attachments, timeout_s=10)
                 assert caught.value.kind == "NotController"
 
 
-async def test_nonsense_for_the_quorum_is_told_and_ignored(
+async def test_malformed_quorum_messages_are_logged_and_ignored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_cluster(tmp_path, voters=1) as cluster:
         async with stranger(cluster, cluster.nodes[1]) as client:
             with pytest.raises(RpcRemoteError):
-                await client.call("nothing", timeout_s=10)
-            assert client.send("quorum", [250, "nonsense"])
-            await cluster.until(lambda: "nonsense to the quorum" in caplog.text)
+                await client.call(raw("nothing"), None, timeout_s=10)
+            assert client.send(raw_one_way("quorum"), [250, "nonsense"])
+            await cluster.until(lambda: "malformed message to the quorum" in caplog.text)
         assert cluster.nodes[1].is_active_controller

@@ -8,21 +8,17 @@ import trio.testing
 
 from minikafka.broker.broker import Broker
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from minikafka.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-)
-from minikafka.protocol.messages.produce import ProduceResponse
+from minikafka.protocol.messages import delete_topics, fetch
+from minikafka.protocol.messages import produce as produce_api
 from minikafka.protocol.records import Compression, encode_batch, iter_batches
-from tests.broker.harness import (
+from tests.kit.in_process import running_broker
+from tests.kit.wire import (
     WireClient,
+    creatable,
+    fetch_of,
     fetch_request,
     produce_request,
     records_of,
-    running_broker,
     values_of,
 )
 
@@ -31,7 +27,7 @@ def batch_of(*values: bytes, compression: Compression = Compression.NONE) -> byt
     return bytes(encode_batch([(b"k", one, (), 5) for one in values], compression=compression))
 
 
-async def test_what_was_produced_is_fetched_from_any_offset(tmp_path: Path) -> None:
+async def test_records_are_fetched_from_any_offset(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", partitions=2)
@@ -52,13 +48,13 @@ async def test_what_was_produced_is_fetched_from_any_offset(tmp_path: Path) -> N
         ("nowhere", 0, 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("t", 7, 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("t", 0, 2, ErrorCode.INVALID_REQUIRED_ACKS),
-        # More replicas in sync than there are replicas is nothing that anybody can want (KIP-966).
+        # min.insync.replicas is bounded by the number of replicas (KIP-966).
         ("strict", 0, -1, ErrorCode.NONE),
         ("strict", 0, 1, ErrorCode.NONE),
         ("t", 0, -1, ErrorCode.NONE),
     ],
 )
-async def test_what_cannot_be_acknowledged_is_refused(
+async def test_invalid_acks_are_refused(
     tmp_path: Path, topic: str, partition: int, acks: int, code: ErrorCode
 ) -> None:
     async with running_broker(tmp_path) as under_test:
@@ -74,12 +70,12 @@ async def test_what_cannot_be_acknowledged_is_refused(
 
 async def test_clients_cannot_write_to_internal_topics(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
-        await under_test.broker.groups.ensure_topic()
+        await under_test.broker.internal_topics.ensure(under_test.broker.groups.runtime.topic)
         answer = await under_test.connect().produce("__consumer_offsets", b"x")
         assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-async def test_a_refused_batch_leaves_its_neighbours_alone(tmp_path: Path) -> None:
+async def test_a_refused_batch_does_not_affect_other_partitions(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", partitions=2)
@@ -88,12 +84,12 @@ async def test_a_refused_batch_leaves_its_neighbours_alone(tmp_path: Path) -> No
         request = produce_request("t", bytes(broken))
         good = produce_request("t", batch_of(b"good"), partition=1)
         request.topic_data[0].partition_data += good.topic_data[0].partition_data
-        answer = await client.ask(request, 9, ProduceResponse)
+        answer = await client.ask(request, 9, produce_api.Response)
         codes = [one.error_code for one in answer.responses[0].partition_responses]
         assert codes == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
 
 
-async def test_a_refused_batch_says_which_records_are_to_blame(tmp_path: Path) -> None:
+async def test_a_refused_batch_names_the_invalid_records(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", cleanup_policy="compact")
@@ -111,7 +107,7 @@ async def test_null_instead_of_records_is_refused(tmp_path: Path) -> None:
         await client.create_topic("t")
         request = produce_request("t", b"")
         request.topic_data[0].partition_data[0].records = None
-        response = await client.ask(request, 9, ProduceResponse)
+        response = await client.ask(request, 9, produce_api.Response)
         answer = response.responses[0].partition_responses[0]
         assert answer.error_code == ErrorCode.INVALID_RECORD
         assert (await client.produce("t", b"v")).base_offset == 0
@@ -121,21 +117,22 @@ async def test_a_long_poll_ends_when_its_time_is_up(tmp_path: Path) -> None:
     async with running_broker(tmp_path, "log.cleaner.enable=false") as under_test:
         broker, client = under_test.broker, under_test.connect()
         await open_topic(broker, "t")
-        # Only a deadline can end this: nobody writes, and the clock jumps when all tasks wait.
+        # Only a deadline can end this: nothing is written, and the clock jumps when all tasks wait.
         answer = await client.fetch("t", 0, max_wait_ms=500)
         assert values_of(answer) == []
 
 
 async def open_topic(broker: Broker, name: str) -> None:
     """Create a topic without a worker thread, which a mock clock would outrun."""
-    from minikafka.metadata.controller import create_topic
     from minikafka.metadata.records import encode_record
-    from minikafka.protocol.messages.create_topics import CreatableTopic
+    from minikafka.metadata.topics import create_topic
 
-    wanted = CreatableTopic(
-        name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+    decision = create_topic(
+        broker.image,
+        creatable(name),
+        broker.settings.placement(broker.ids.positive_int()),
+        broker.ids.topic_id,
     )
-    decision = create_topic(broker.image, wanted, broker.placement(), broker.random_id)
     assert all(encode_record(record) for record in decision.records)
     for record in decision.records:
         broker.image.replay(record)
@@ -150,13 +147,13 @@ async def test_a_long_poll_waits_for_min_bytes(tmp_path: Path) -> None:
         await writer.produce("t", b"one")
         await writer.produce("t", b"two")
         await writer.produce("t", b"three")
-        _, answer = await client.receive(FetchResponse, 11)
+        _, answer = await client.receive(fetch.Response, 11)
         assert values_of(answer.responses[0].partitions[0])[:2] == [b"one", b"two"]
 
 
 async def delete_t(client: WireClient) -> None:
-    request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
-    answer = await client.ask(request, 3, DeleteTopicsResponse)
+    request = delete_topics.Request(topic_names=["t"], timeout_ms=1000)
+    answer = await client.ask(request, 3, delete_topics.Response)
     assert answer.responses[0].error_code == ErrorCode.NONE
 
 
@@ -167,20 +164,20 @@ async def test_deleting_a_topic_ends_the_long_polls_on_it(tmp_path: Path) -> Non
         await client.send(fetch_request("t", 0, max_wait_ms=60_000), 11)
         await trio.testing.wait_all_tasks_blocked(0.01)
         await delete_t(admin)
-        _, answer = await client.receive(FetchResponse, 11)
+        _, answer = await client.receive(fetch.Response, 11)
         code = answer.responses[0].partitions[0].error_code
         assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_fetch_limits_keep_whole_batches_and_always_give_the_first(tmp_path: Path) -> None:
+async def test_fetch_limits_keep_batches_whole_and_always_return_the_first(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
         for number in range(5):
             await client.produce("t", bytes([number]) * 1000)
-        response = await client.ask(fetch_request("t", 0, max_bytes=2500), 11, FetchResponse)
+        response = await client.ask(fetch_request("t", 0, max_bytes=2500), 11, fetch.Response)
         assert len(values_of(response.responses[0].partitions[0])) == 2
-        response = await client.ask(fetch_request("t", 3, max_bytes=1), 11, FetchResponse)
+        response = await client.ask(fetch_request("t", 3, max_bytes=1), 11, fetch.Response)
         assert values_of(response.responses[0].partitions[0]) == [bytes([3]) * 1000]
 
 
@@ -196,22 +193,12 @@ async def test_offsets_outside_the_log_are_out_of_range(tmp_path: Path) -> None:
 
 async def ask_session(
     client: WireClient, session_id: int, epoch: int, offsets: dict[int, int]
-) -> FetchResponse:
-    asked = [
-        FetchPartition(partition=one, fetch_offset=offset, partition_max_bytes=1_000_000)
-        for one, offset in offsets.items()
-    ]
-    request = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=0,
-        session_id=session_id,
-        session_epoch=epoch,
-        topics=[FetchTopic(topic="t", partitions=asked)] if asked else [],
-    )
-    return await client.ask(request, 11, FetchResponse)
+) -> fetch.Response:
+    request = fetch_of("t", offsets, min_bytes=0, session_id=session_id, session_epoch=epoch)
+    return await client.ask(request, 11, fetch.Response)
 
 
-async def test_an_incremental_answer_holds_only_news(tmp_path: Path) -> None:
+async def test_an_incremental_answer_has_only_changed_partitions(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", partitions=3)
@@ -242,7 +229,7 @@ async def test_an_old_leader_epoch_is_fenced_and_a_future_one_unknown(tmp_path: 
         ):
             request = fetch_request("t", 0)
             request.topics[0].partitions[0].current_leader_epoch = epoch
-            answer = await client.ask(request, 12, FetchResponse)
+            answer = await client.ask(request, 12, fetch.Response)
             assert answer.responses[0].partitions[0].error_code == code
 
 
@@ -254,7 +241,7 @@ async def test_every_kind_of_fetch_version_reads_the_same(tmp_path: Path, versio
         await client.produce("t", b"x")
         request = fetch_request("t", 0)
         request.topics[0].topic_id = under_test.broker.image.topics["t"].topic_id
-        answer = await client.ask(request, version, FetchResponse)
+        answer = await client.ask(request, version, fetch.Response)
         assert values_of(answer.responses[0].partitions[0]) == [b"x"]
 
 
@@ -265,7 +252,7 @@ async def test_every_produce_version_appends_the_same(tmp_path: Path, version: i
         await client.create_topic("t")
         request = produce_request("t", batch_of(b"x"))
         request.topic_data[0].topic_id = under_test.broker.image.topics["t"].topic_id
-        answer = await client.ask(request, version, ProduceResponse)
+        answer = await client.ask(request, version, produce_api.Response)
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
         assert values_of(await client.fetch("t", 0)) == [b"x"]
 
@@ -275,17 +262,17 @@ async def test_an_unknown_topic_id_is_not_an_unknown_name(tmp_path: Path) -> Non
         client = under_test.connect()
         request = fetch_request("t", 0)
         request.topics[0].topic_id = b"0123456789abcdef"
-        answer = await client.ask(request, 13, FetchResponse)
+        answer = await client.ask(request, 13, fetch.Response)
         partition = answer.responses[0].partitions[0]
         assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_ID
         produce = produce_request("t", batch_of(b"x"))
         produce.topic_data[0].topic_id = b"0123456789abcdef"
-        refused = await client.ask(produce, 13, ProduceResponse)
+        refused = await client.ask(produce, 13, produce_api.Response)
         code = refused.responses[0].partition_responses[0].error_code
         assert code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def test_a_session_knows_the_name_of_a_topic_that_was_deleted_and_made_again(
+async def test_a_session_remembers_the_name_of_a_recreated_topic(
     tmp_path: Path,
 ) -> None:
     """Kafka keeps the name with the partition: only a new session asks for an unknown id."""
@@ -296,13 +283,13 @@ async def test_a_session_knows_the_name_of_a_topic_that_was_deleted_and_made_aga
 
         async def ask(session_id: int, epoch: int, *, names_it: bool) -> tuple[int, int]:
             request = fetch_request("t", 0)
-            request.topics[0] = FetchTopic(
+            request.topics[0] = fetch.Topic(
                 topic_id=topic_id, partitions=request.topics[0].partitions
             )
             if not names_it:
                 request.topics = []
             request.session_id, request.session_epoch = session_id, epoch
-            answer = await client.ask(request, 13, FetchResponse)
+            answer = await client.ask(request, 13, fetch.Response)
             assert answer.responses[0].topic_id == topic_id
             return answer.session_id, answer.responses[0].partitions[0].error_code
 
@@ -319,7 +306,7 @@ async def test_a_session_knows_the_name_of_a_topic_that_was_deleted_and_made_aga
         assert (await ask(0, 0, names_it=True))[1] == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def test_nothing_is_seen_before_it_is_on_the_disk_where_the_topic_wants_that(
+async def test_nothing_is_visible_before_the_fsync_that_the_topic_requires(
     tmp_path: Path,
 ) -> None:
     async with running_broker(tmp_path) as under_test:
@@ -332,7 +319,7 @@ async def test_nothing_is_seen_before_it_is_on_the_disk_where_the_topic_wants_th
         assert values_of(await client.fetch("t", 0)) == [b"durable"]
 
 
-async def test_acks_zero_becomes_visible_where_acks_wait_for_the_disk(tmp_path: Path) -> None:
+async def test_acks_zero_becomes_visible_with_synchronous_flushes(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", flush_messages="1")
@@ -359,17 +346,17 @@ async def test_a_topic_stores_batches_in_its_own_compression(
         assert [header.compression for _, header in iter_batches(answer.records)] == [wanted]
 
 
-async def test_restart_brings_everything_back(tmp_path: Path) -> None:
+async def test_everything_survives_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", partitions=2, retention_ms="12345")
         await client.produce("t", b"a")
         await client.produce("t", b"b", partition=1)
         topic_id = under_test.broker.image.topics["t"].topic_id
-        cluster_id = under_test.broker.cluster_id
+        cluster_id = under_test.broker.store.cluster_id
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        assert under_test.broker.cluster_id == cluster_id
+        assert under_test.broker.store.cluster_id == cluster_id
         assert under_test.broker.image.topics["t"].topic_id == topic_id
         assert under_test.broker.topics["t"].log_config.retention_ms == 12345
         assert values_of(await client.fetch("t", 0)) == [b"a"]

@@ -11,7 +11,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from minikafka.broker.quorum import NotControllerError, Quorum, run_inline
+from minikafka.broker.quorum.quorum import NotControllerError, Quorum
+from minikafka.broker.system.workers import run_inline
 from minikafka.consensus import QuorumConfig
 from minikafka.storage.disk import RealDisk
 from minikafka.storage.errors import StorageError
@@ -21,7 +22,7 @@ ALONE = QuorumConfig(1, frozenset({1}))
 
 
 class Applied:
-    """What a broker would be: the payloads that were applied."""
+    """Stands for a broker: the payloads that were applied."""
 
     def __init__(self) -> None:
         self.payloads: list[bytes] = []
@@ -73,7 +74,7 @@ async def until_it_leads(quorum: Quorum) -> None:
 
 
 @pytest.mark.parametrize("sync", [True, False])
-async def test_what_was_decided_is_there_after_a_restart(tmp_path: Path, sync: bool) -> None:
+async def test_decisions_survive_a_restart(tmp_path: Path, sync: bool) -> None:
     quorum, applied = open_alone(tmp_path, sync=sync)
     async with trio.open_nursery() as nursery:
         await start(nursery, quorum, applied)
@@ -97,7 +98,7 @@ async def test_what_was_decided_is_there_after_a_restart(tmp_path: Path, sync: b
     again.close()
 
 
-async def test_nothing_is_decided_before_it_runs_except_what_is_restored(tmp_path: Path) -> None:
+async def test_nothing_is_proposed_before_the_quorum_runs_except_a_restore(tmp_path: Path) -> None:
     quorum, applied = open_alone(tmp_path)
     assert quorum.may_have_lost
     with pytest.raises(NotControllerError):
@@ -133,7 +134,7 @@ async def test_a_log_that_is_mostly_history_is_rewritten_while_it_is_used(tmp_pa
     again.close()
 
 
-async def test_a_quorum_of_one_whose_disk_is_full_goes_on_when_there_is_room_again(
+async def test_a_quorum_of_one_with_a_full_disk_continues_when_there_is_room_again(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = MemoryDisk(random.Random(1))
@@ -175,14 +176,14 @@ async def test_a_quorum_of_one_whose_disk_is_full_goes_on_when_there_is_room_aga
     disk.fail("pwritev", "quorum.log")
     quorum, applied = open_again()
     async with trio.open_nursery() as nursery:
-        await start(nursery, quorum, applied)  # it serves what it knows, and changes nothing
+        await start(nursery, quorum, applied)  # it serves its metadata, and changes nothing
         assert quorum.failure is not None
         assert quorum.statistics().leader_id is None
         assert await quorum.transfer_leadership()  # it does not lead
         nursery.cancel_scope.cancel()
 
 
-async def test_many_at_once_share_the_disk_and_keep_their_order(tmp_path: Path) -> None:
+async def test_concurrent_proposals_share_an_fsync_and_keep_their_order(tmp_path: Path) -> None:
     quorum, applied = open_alone(tmp_path)
     payloads = [str(number).encode() for number in range(100)]
 

@@ -13,7 +13,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from minikafka.broker.change_error import ChangeError
+from minikafka.broker.quorum.change_error import ChangeError
 from minikafka.storage.errors import StorageError
 from tests.broker.quorum_network import Network, Node, network
 
@@ -26,7 +26,7 @@ simulated_pause = trio.sleep
 
 
 class Chaos:
-    """What goes wrong, and who proposes what meanwhile."""
+    """The faults, and the proposals made during them."""
 
     def __init__(self, cluster: Network, dice: Random) -> None:
         self.cluster = cluster
@@ -36,8 +36,11 @@ class Chaos:
         self.faults = 0
         cluster.run_in_thread = self.slow_thread
 
-    async def slow_thread(self, function: Callable[[], T]) -> T:
+    async def slow_thread(
+        self, function: Callable[[], T], /, *, abandon_on_cancel: bool = False
+    ) -> T:
         """A process may die before, while or after its thread writes."""
+        del abandon_on_cancel
         await simulated_pause(self.dice.random() * 0.02)
         result = function()
         await simulated_pause(self.dice.random() * 0.02)
@@ -93,7 +96,7 @@ class Chaos:
         node.may_apply.set()
 
     async def calm_down(self) -> None:
-        """Everything works again; a node that must not open its files any more is replaced."""
+        """Everything works again; a node that must not reopen its files is replaced."""
         self.cluster.cut_off.clear()
         for node in self.cluster.nodes.values():
             node.disk.heal()
@@ -112,7 +115,7 @@ def deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_nothing_acknowledged_is_lost_and_everybody_applies_the_same(
+async def test_nothing_acknowledged_is_lost_and_all_nodes_apply_the_same(
     autojump_clock: MockClock, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("CRITICAL", "minikafka")

@@ -1,4 +1,4 @@
-"""Nodes of a quorum whose disk fails: they let others lead, and lie to nobody."""
+"""Nodes of a quorum whose disk fails: they step down, and acknowledge nothing wrongly."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from minikafka.broker.quorum import Quorum, run_inline
+from minikafka.broker.quorum.quorum import Quorum
+from minikafka.broker.system.workers import run_inline
 from minikafka.consensus import LostEntries
 from minikafka.storage.errors import StorageError
 from tests.broker.quorum_network import network
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-async def test_a_leader_whose_disk_fails_lets_another_one_lead_and_comes_back(
+async def test_a_leader_whose_disk_fails_is_replaced_and_comes_back(
     autojump_clock: MockClock, code: int
 ) -> None:
     async with network() as cluster:
@@ -94,7 +95,7 @@ async def test_a_snapshot_that_cannot_be_written_leaves_the_log_as_it_is(
         await cluster.all_have(payloads)
 
 
-async def test_a_voter_that_lost_what_it_had_synced_does_not_start(
+async def test_a_voter_that_lost_synced_data_does_not_start(
     autojump_clock: MockClock,
 ) -> None:
     async with network() as cluster:

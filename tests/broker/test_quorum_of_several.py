@@ -6,18 +6,18 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from minikafka.broker.quorum import (
+from minikafka.broker.quorum.loop import EVENTS_MAX
+from minikafka.broker.quorum.quorum import (
     ENTRY_SIZE_BYTES_MAX,
     NotControllerError,
     ProposalLostError,
     ProposalTooLargeError,
 )
-from minikafka.broker.quorum_loop import EVENTS_MAX
 from minikafka.consensus import decode_message
 from tests.broker.quorum_network import network
 
 
-async def test_a_leader_is_found_and_what_it_decides_is_applied_everywhere(
+async def test_a_leader_is_elected_and_its_decisions_are_applied_everywhere(
     autojump_clock: MockClock,
 ) -> None:
     async with network() as cluster:
@@ -53,7 +53,7 @@ async def test_a_decision_of_another_epoch_is_refused(autojump_clock: MockClock)
         await cluster.all_have([b"new"])
 
 
-async def test_when_the_leader_is_killed_another_one_takes_over_at_once(
+async def test_when_the_leader_is_killed_another_one_takes_over_immediately(
     autojump_clock: MockClock,
 ) -> None:
     async with network() as cluster:
@@ -92,7 +92,7 @@ async def test_a_handover_is_quick_and_loses_nothing(autojump_clock: MockClock) 
         assert await leader.quorum.transfer_leadership()
         successor = await cluster.leader(after=leader.quorum.epoch - 1, within_s=0.2)
         assert successor is not leader
-        assert await leader.quorum.transfer_leadership()  # it does not lead any more
+        assert await leader.quorum.transfer_leadership()  # it no longer leads
         target = next(node for node in cluster.followers() if node is not leader)
         assert await successor.quorum.transfer_leadership(target.node_id)
         assert await cluster.leader(after=successor.quorum.epoch - 1) is target
@@ -100,7 +100,7 @@ async def test_a_handover_is_quick_and_loses_nothing(autojump_clock: MockClock) 
         await cluster.all_have([b"one", b"two"])
 
 
-async def test_a_handover_to_nobody_is_given_up(autojump_clock: MockClock) -> None:
+async def test_a_handover_without_a_successor_is_given_up(autojump_clock: MockClock) -> None:
     async with network() as cluster:
         leader = await cluster.leader()
         for node in cluster.followers():
@@ -109,7 +109,7 @@ async def test_a_handover_to_nobody_is_given_up(autojump_clock: MockClock) -> No
         assert not await leader.quorum.transfer_leadership(target.node_id)
 
 
-async def test_an_observer_gets_what_is_decided_and_votes_for_nobody(
+async def test_an_observer_gets_decisions_and_does_not_vote(
     autojump_clock: MockClock,
 ) -> None:
     async with network(1, 2, 3, 7) as cluster:
@@ -135,7 +135,7 @@ async def test_an_observer_gets_what_is_decided_and_votes_for_nobody(
         assert not leader.quorum.statistics().observers
 
 
-async def test_the_log_is_replaced_by_a_snapshot_that_late_nodes_get(
+async def test_the_log_is_replaced_by_a_snapshot_for_late_nodes(
     autojump_clock: MockClock,
 ) -> None:
     async with network(1, 2) as cluster:
@@ -210,7 +210,7 @@ async def test_a_committed_proposal_is_not_lost_when_its_leader_steps_down_befor
         assert indexes == leader.indexes
 
 
-async def test_too_many_messages_are_dropped_not_kept(autojump_clock: MockClock) -> None:
+async def test_excess_messages_are_dropped(autojump_clock: MockClock) -> None:
     async with network() as cluster:
         leader = await cluster.leader()
         await leader.quorum.propose(b"one")

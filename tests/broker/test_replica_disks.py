@@ -1,4 +1,4 @@
-"""Disks that fail under a replica: another in-sync replica leads, and nothing damaged counts."""
+"""A disk fails under a replica: another in-sync replica leads, and the ISR leaves it out."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import trio.testing
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.storage.results import QuarantinedRange
-from tests.broker.harness import values_of
+from minikafka.storage.repair import QuarantinedRange
 from tests.broker.replicated import replicated, until
 from tests.broker.test_replication import bytes_of, produce_all
+from tests.kit.wire import values_of
 
 BROKEN = OSError(errno.EIO, "Input/output error")
 
@@ -30,11 +30,11 @@ async def test_another_replica_leads_when_the_disk_under_the_leader_fails(tmp_pa
         leader = cluster.nodes[cluster.now().leader].connect()
         await produce_all(leader, b"c")
         assert values_of(await leader.fetch("t", 0)) == [b"a", b"b", b"c"]
-        # Nobody else has the other partition.
+        # The other partition has no other replica.
         assert cluster.now("t", 1).leader == 1
 
 
-async def test_a_recovered_log_follows_whoever_took_over(tmp_path: Path) -> None:
+async def test_a_recovered_log_follows_the_new_leader(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         client = cluster.nodes[1].connect()
@@ -42,10 +42,10 @@ async def test_a_recovered_log_follows_whoever_took_over(tmp_path: Path) -> None
         cluster.refusal = ErrorCode.NOT_CONTROLLER
         log = cluster.nodes[1].partition().log
         log.flush()
-        log.active_segment.file.truncate(80)  # and one batch is gone
+        log.segments[-1].file.truncate(80)  # one batch is lost
         log.fail(BROKEN)
         await cluster.nodes[1].broker.replicas.reopen("t", 0)
-        # It has less than the other one now, and must not make it forget the rest.
+        # It has less than the other replica now, which must not be truncated to it.
         assert cluster.nodes[1].partition().log.log_end_offset < 3
         assert not cluster.nodes[1].partition().is_leader
         assert (await client.produce("t", b"x")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -59,13 +59,13 @@ async def test_a_recovered_log_follows_whoever_took_over(tmp_path: Path) -> None
         assert bytes_of(first) == bytes_of(second)
 
 
-async def test_a_follower_whose_disk_fails_leaves_the_isr_at_once(tmp_path: Path) -> None:
+async def test_a_follower_whose_disk_fails_leaves_the_isr_immediately(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         client = cluster.nodes[1].connect()
         await produce_all(client, b"a")
         cluster.nodes[2].partition().log.fail(BROKEN)
-        # Nobody waits for replica.lag.time.max.ms.
+        # Not only after replica.lag.time.max.ms.
         await produce_all(client, b"b")
         assert cluster.now().in_sync_replicas == (1,)
         await cluster.nodes[2].broker.replicas.reopen("t", 0)

@@ -1,4 +1,4 @@
-"""Replication between brokers: what one has acknowledged, the others have."""
+"""Replication between brokers: followers have what the leader acknowledged."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.replica_serving import ReplicaServer
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from minikafka.protocol.messages import produce
 from minikafka.protocol.records import Compression, encode_batch, iter_batches
 from minikafka.storage.log import Log
-from tests.broker.harness import WireClient, produce_request, values_of
 from tests.broker.replicated import NO_LEADER, ReplicatedCluster, replicated, until
+from tests.kit.wire import WireClient, one_batch, produce_request, values_of
 
 
 def bytes_of(log: Log) -> bytes:
@@ -45,21 +38,16 @@ async def produce_all(client: WireClient, *values: bytes, topic: str = "t") -> N
         assert answer.error_code == ErrorCode.NONE, answer
 
 
-async def receive_produced(client: WireClient, version: int = 9) -> PartitionProduceResponse:
-    """The answer to a produce request that was sent before."""
-    _, answer = await client.receive(ProduceResponse, version)
+async def receive_produced(client: WireClient, version: int = 9) -> produce.PartitionResponse:
+    """The response to a produce request that was sent before."""
+    _, answer = await client.receive(produce.Response, version)
     return answer.responses[0].partition_responses[0]
-
-
-def one_batch(value: bytes, **producer: int) -> bytes:
-    """A batch of one record."""
-    return bytes(encode_batch([(None, value, (), 1000)], **producer))  # type: ignore[arg-type]  # the names are right
 
 
 # --- acks ----------------------------------------------------------------------------------------
 
 
-async def test_what_is_acknowledged_by_all_is_on_all(tmp_path: Path) -> None:
+async def test_acks_all_waits_for_all_in_sync_replicas(tmp_path: Path) -> None:
     async with replicated(tmp_path, 3) as cluster:
         await cluster.create_topic("t", (1, 2, 3))
         client = cluster.nodes[1].connect()
@@ -67,7 +55,7 @@ async def test_what_is_acknowledged_by_all_is_on_all(tmp_path: Path) -> None:
         for number in range(20):
             assert (await client.produce("t", b"%d" % number, acks=-1)).error_code == 0
             assert [log.log_end_offset for log in logs] == [number + 1] * 3
-        # The others hear of the last high watermark when the wait is over.
+        # Followers learn the last high watermark when their fetch ends.
         await until(lambda: all(log.high_watermark == 20 for log in logs))
 
 
@@ -89,7 +77,7 @@ async def test_replicas_have_the_same_bytes(tmp_path: Path, codec: Compression) 
         assert len(first) > 1000
 
 
-async def test_a_batch_larger_than_what_a_fetch_should_carry_is_replicated(tmp_path: Path) -> None:
+async def test_a_batch_larger_than_a_fetch_response_is_replicated(tmp_path: Path) -> None:
     settings = ("replica.fetch.max.bytes=1000", "replica.fetch.response.max.bytes=2000")
     async with replicated(tmp_path, 2, *settings) as cluster:
         await cluster.create_topic("t", (1, 2), (1, 2))
@@ -118,7 +106,7 @@ async def test_more_small_batches_than_one_append_takes_are_replicated(tmp_path:
         assert bytes_of(cluster.nodes[2].partition().log) == bytes_of(log)
 
 
-async def test_too_few_in_sync_replicas_are_told_before_the_append(tmp_path: Path) -> None:
+async def test_too_few_in_sync_replicas_are_reported_before_the_append(tmp_path: Path) -> None:
     async with replicated(tmp_path, 3) as cluster:
         await cluster.create_topic("t", (1, 2, 3), settings={"min.insync.replicas": "2"})
         client = cluster.nodes[1].connect()
@@ -133,11 +121,11 @@ async def test_too_few_in_sync_replicas_are_told_before_the_append(tmp_path: Pat
         log = cluster.nodes[1].partition().log
         assert log.log_end_offset == 1
         assert (await client.produce("t", b"c", acks=1)).error_code == 0
-        # KIP-966: nothing is committed meanwhile, so nobody sees it.
+        # KIP-966: nothing is committed in the meantime, so consumers do not see it.
         assert (log.log_end_offset, log.high_watermark) == (2, 1)
 
 
-async def test_too_few_in_sync_replicas_are_told_after_the_append(tmp_path: Path) -> None:
+async def test_too_few_in_sync_replicas_are_reported_after_the_append(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2), settings={"min.insync.replicas": "2"})
         client = cluster.nodes[1].connect()
@@ -182,7 +170,9 @@ async def test_a_retry_is_not_acknowledged_before_its_first_attempt_is_committed
         assert partition.log.log_end_offset == 1
 
 
-async def test_a_synced_topic_is_acknowledged_when_it_is_on_every_disk(tmp_path: Path) -> None:
+async def test_a_topic_with_synchronous_flushes_is_acknowledged_when_every_disk_has_it(
+    tmp_path: Path,
+) -> None:
     async with replicated(tmp_path, 3) as cluster:
         await cluster.create_topic("t", (1, 2, 3), settings={"flush.messages": "1"})
         client = cluster.nodes[1].connect()
@@ -191,10 +181,10 @@ async def test_a_synced_topic_is_acknowledged_when_it_is_on_every_disk(tmp_path:
             assert [log.recovery_point for log in logs_of(cluster)] == [number + 1] * 3
 
 
-# --- leaders come and go -------------------------------------------------------------------------
+# --- leaders change ------------------------------------------------------------------------------
 
 
-async def test_nothing_that_all_acknowledged_is_lost_with_the_leader(tmp_path: Path) -> None:
+async def test_records_acknowledged_by_all_survive_the_leader(tmp_path: Path) -> None:
     async with replicated(tmp_path, 3) as cluster:
         await cluster.create_topic("t", (1, 2, 3))
         await produce_all(cluster.nodes[1].connect(), b"a", b"b", b"c")
@@ -230,7 +220,7 @@ async def test_acks_1_loses_what_only_the_dead_leader_had(tmp_path: Path) -> Non
         assert values_of(answer) == [b"kept", b"after"]
 
 
-async def test_a_follower_with_a_longer_log_cuts_it(tmp_path: Path) -> None:
+async def test_a_follower_with_a_longer_log_truncates_it(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         client = cluster.nodes[1].connect()
@@ -249,8 +239,8 @@ async def test_a_follower_with_a_longer_log_cuts_it(tmp_path: Path) -> None:
         await until(lambda: cluster.now().in_sync_replicas == (1, 2))
 
 
-async def test_a_leader_of_two_epochs_without_records_is_followed(tmp_path: Path) -> None:
-    """KIP-279: leaders change quickly, and some epochs wrote nothing."""
+async def test_two_epochs_without_records_can_be_followed(tmp_path: Path) -> None:
+    """KIP-279: leaders change quickly, and some epochs have no records."""
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         await produce_all(cluster.nodes[1].connect(), b"a")
@@ -262,7 +252,7 @@ async def test_a_leader_of_two_epochs_without_records_is_followed(tmp_path: Path
         assert first.leader_epochs.entries == second.leader_epochs.entries
 
 
-async def test_an_unclean_election_cuts_what_was_committed(tmp_path: Path) -> None:
+async def test_an_unclean_election_truncates_committed_records(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         client = cluster.nodes[1].connect()
@@ -280,7 +270,7 @@ async def test_an_unclean_election_cuts_what_was_committed(tmp_path: Path) -> No
         assert bytes_of(log) == bytes_of(cluster.nodes[2].partition().log)
 
 
-async def test_who_waits_for_acks_all_hears_that_the_leader_has_changed(tmp_path: Path) -> None:
+async def test_a_waiting_acks_all_is_answered_when_the_leader_changes(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         client = cluster.nodes[1].connect()
@@ -291,11 +281,11 @@ async def test_who_waits_for_acks_all_hears_that_the_leader_has_changed(tmp_path
         assert (await receive_produced(client)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_produce_to_a_follower_is_told_who_leads(tmp_path: Path) -> None:
+async def test_a_produce_to_a_follower_gets_the_current_leader(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         client = cluster.nodes[2].connect()
-        answer = await client.ask(produce_request("t", one_batch(b"a")), 10, ProduceResponse)
+        answer = await client.ask(produce_request("t", one_batch(b"a")), 10, produce.Response)
         one = answer.responses[0].partition_responses[0]
         assert one.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (one.current_leader.leader_id, one.current_leader.leader_epoch) == (1, 0)
@@ -303,21 +293,21 @@ async def test_a_produce_to_a_follower_is_told_who_leads(tmp_path: Path) -> None
         assert endpoints == [(1, "broker1.test", 9092)]
         # By topic id, too.
         topic_id = cluster.image.topics["t"].topic_id
-        request = ProduceRequest(
+        request = produce.Request(
             acks=1,
             timeout_ms=1000,
             topic_data=[
-                TopicProduceData(
+                produce.TopicData(
                     topic_id=topic_id,
-                    partition_data=[PartitionProduceData(index=0, records=one_batch(b"a"))],
+                    partition_data=[produce.PartitionData(index=0, records=one_batch(b"a"))],
                 )
             ],
         )
-        answer = await client.ask(request, 13, ProduceResponse)
+        answer = await client.ask(request, 13, produce.Response)
         assert answer.responses[0].partition_responses[0].current_leader.leader_id == 1
 
 
-async def test_a_partition_without_a_leader_takes_nothing(tmp_path: Path) -> None:
+async def test_a_partition_without_a_leader_accepts_nothing(tmp_path: Path) -> None:
     async with replicated(tmp_path, 2) as cluster:
         await cluster.create_topic("t", (1, 2))
         await produce_all(cluster.nodes[1].connect(), b"a")
@@ -329,12 +319,12 @@ async def test_a_partition_without_a_leader_takes_nothing(tmp_path: Path) -> Non
         await produce_all(cluster.nodes[2].connect(), b"b")
 
 
-async def test_an_old_leader_that_does_not_know_commits_nothing(tmp_path: Path) -> None:
+async def test_a_deposed_leader_commits_nothing(tmp_path: Path) -> None:
     async with replicated(tmp_path, 3) as cluster:
         await cluster.create_topic("t", (1, 2, 3))
         old = cluster.nodes[1].connect()
         await produce_all(old, b"a")
-        cluster.nodes[1].is_deaf = True
+        cluster.nodes[1].gets_no_metadata = True
         await cluster.lead(2, (1, 2, 3))
         request = produce_request("t", one_batch(b"zombie"), acks=-1)
         await old.send(request, 9)
@@ -343,22 +333,22 @@ async def test_an_old_leader_that_does_not_know_commits_nothing(tmp_path: Path) 
         await produce_all(cluster.nodes[2].connect(), b"b")
         assert cluster.nodes[1].partition().log.high_watermark == 1
         assert len(cluster.nodes[1].partition().commits) == 1
-        cluster.nodes[1].is_deaf = False
-        await cluster.nodes[1].hear()
+        cluster.nodes[1].gets_no_metadata = False
+        await cluster.nodes[1].catch_up()
         assert (await receive_produced(old)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         log = cluster.nodes[1].partition().log
         await until(lambda: bytes_of(log) == bytes_of(cluster.nodes[2].partition().log))
 
 
-async def test_a_follower_may_hear_of_a_new_leader_before_that_leader_does(tmp_path: Path) -> None:
+async def test_a_follower_may_know_a_new_leader_before_that_leader_does(tmp_path: Path) -> None:
     async with replicated(tmp_path, 3) as cluster:
         await cluster.create_topic("t", (1, 2, 3))
         await produce_all(cluster.nodes[1].connect(), b"a")
-        cluster.nodes[2].is_deaf = True
+        cluster.nodes[2].gets_no_metadata = True
         await cluster.lead(2, (1, 2, 3))
         server = cluster.nodes[2].broker.replicas.server
-        assert isinstance(server, ReplicaServer)
+        assert server is not None
         await until(lambda: server.waiting_for_metadata)
-        cluster.nodes[2].is_deaf = False
-        await cluster.nodes[2].hear()
+        cluster.nodes[2].gets_no_metadata = False
+        await cluster.nodes[2].catch_up()
         await produce_all(cluster.nodes[2].connect(), b"b")

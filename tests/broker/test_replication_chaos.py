@@ -1,8 +1,8 @@
-"""Random disasters between brokers in one process: what all acknowledged stays, once, everywhere.
+"""Random failures of brokers in one process: records acknowledged with acks=all survive.
 
     MINIKAFKA_FAULTS_SEED=7 MINIKAFKA_FAULTS_ROUNDS=500 pytest tests/broker -k chaos
 
-plays other disasters, and more of them. Elections are the controller's own decisions.
+plays other failures, and more of them. Elections are the controller's own decisions.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pathlib import Path
 import pytest
 import trio
 
-from minikafka.metadata.brokers import Registration, register_broker
+from minikafka.metadata.brokers import Registration, fence_brokers, register_broker, unfence_broker
 from minikafka.metadata.decision import Refusal
 from minikafka.metadata.elections import ElectionKind, elect_leaders
-from minikafka.metadata.fencing import fence_brokers, unfence_broker
 from minikafka.metadata.replication_rules import ReplicationRules
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.produce import ProduceResponse
+from minikafka.protocol.messages import produce
 from minikafka.protocol.records import decode_records, encode_batch, iter_batches
-from tests.broker.harness import WireClient, produce_request
+from minikafka.testing.wire import WireClosedError
 from tests.broker.replicated import NO_LEADER, ReplicatedCluster, replicated, until
 from tests.broker.test_replication import bytes_of
 from tests.faults.campaign import rounds, with_seed
+from tests.kit.wire import WireClient, produce_request
 
 RULES = ReplicationRules(2)
 SETTINGS = ("replica.lag.time.max.ms=400", "min.insync.replicas=2")
@@ -35,7 +35,7 @@ NODES = (1, 2, 3)
 
 
 class Writer:
-    """An idempotent producer with acks=all that tries each record until it is taken."""
+    """An idempotent producer with acks=all that retries each record until it is acknowledged."""
 
     def __init__(self, cluster: ReplicatedCluster, partition: int) -> None:
         self.cluster = cluster
@@ -49,7 +49,7 @@ class Writer:
         sequence = 0
         while not self.is_done:
             value = b"%d" % sequence
-            # The time is that of now, or the producer would be forgotten at every restart.
+            # With an old timestamp the producer would expire at every restart.
             batch = encode_batch(
                 [(None, value, (), time.time_ns() // 1_000_000)],
                 producer_id=100 + self.partition,
@@ -74,12 +74,12 @@ class Writer:
             if client is None:
                 client = self._clients[node.broker] = node.connect()
             await client.send(request, 9)
-            _, answer = await client.receive(ProduceResponse, 9)
+            _, answer = await client.receive(produce.Response, 9)
         except (
             trio.BrokenResourceError,
             trio.ClosedResourceError,
-            AssertionError,  # the connection ended
-            RuntimeError,  # the broker is just being stopped
+            WireClosedError,
+            RuntimeError,  # the broker is stopping
         ):
             self._clients.pop(node.broker, None)
             return ErrorCode.NETWORK_EXCEPTION
@@ -87,32 +87,32 @@ class Writer:
 
 
 class Chaos:
-    """Disasters, and their ends."""
+    """Failures and recoveries."""
 
     def __init__(self, cluster: ReplicatedCluster, dice: random.Random) -> None:
         self.cluster = cluster
         self.dice = dice
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     @property
     def alive(self) -> list[int]:
         return [one for one, node in self.cluster.nodes.items() if not node.stopped.is_set()]
 
-    def tell(self, text: str) -> None:
-        self.told.append(text)
+    def note(self, text: str) -> None:
+        self.events.append(text)
 
     async def crash(self, node_id: int) -> None:
-        """Kill -9, and the controller finds out."""
-        self.tell(f"crash {node_id}")
+        """Kill a broker, and fence it."""
+        self.note(f"crash {node_id}")
         await self.cluster.nodes[node_id].stop()
         decision = fence_brokers(self.cluster.image, [node_id], RULES)
         await self.cluster.decide(*decision.records)
 
     async def come_back(self, node_id: int) -> None:
-        """The process starts again and registers as another one."""
-        self.tell(f"start {node_id}")
+        """Start a broker again, with another registration."""
+        self.note(f"start {node_id}")
         cluster, node = self.cluster, self.cluster.nodes[node_id]
-        node.is_deaf = False  # nobody takes a role with old metadata
+        node.gets_no_metadata = False
         await cluster.run_node(node)
         registration = Registration(
             node_id, self.dice.randbytes(16), "b.test", 9092, *node.address, None
@@ -127,22 +127,22 @@ class Chaos:
         await cluster.decide(*unfencing.records)
 
     async def move_leaders(self) -> None:
-        """Give leaders back to preferred replicas, in order."""
-        self.tell("move leaders")
+        """Elect preferred replicas."""
+        self.note("move leaders")
         decision = elect_leaders(self.cluster.image, ElectionKind.PREFERRED, None, RULES)
         await self.cluster.decide(*decision.records)
 
-    async def be_deaf(self, node_id: int) -> None:
-        """A broker does not hear of the metadata for a while."""
-        self.tell(f"deaf {node_id}")
-        self.cluster.nodes[node_id].is_deaf = True
+    async def fall_behind(self, node_id: int) -> None:
+        """A broker gets no metadata for a while."""
+        self.note(f"behind {node_id}")
+        self.cluster.nodes[node_id].gets_no_metadata = True
 
-    async def hear_again(self, node_id: int) -> None:
-        self.tell(f"hear {node_id}")
+    async def catch_up(self, node_id: int) -> None:
+        self.note(f"catch up {node_id}")
         node = self.cluster.nodes[node_id]
-        node.is_deaf = False
+        node.gets_no_metadata = False
         if not node.stopped.is_set():
-            await node.hear()
+            await node.catch_up()
 
     async def break_disk(self, node_id: int) -> None:
         """A log goes offline, and is recovered a little later."""
@@ -150,7 +150,7 @@ class Chaos:
         number = self.dice.randrange(3)
         partition = node.broker.partitions.get(("t", number))
         if partition is not None:
-            self.tell(f"disk of {node_id} under {number}")
+            self.note(f"disk of {node_id} under {number}")
             partition.log.fail(OSError(errno.EIO, "Input/output error"))
             await self.pause()
             if not node.stopped.is_set():
@@ -161,29 +161,29 @@ class Chaos:
             await trio.sleep_forever()
 
     async def disaster(self) -> None:
-        """Something happens."""
+        """One random event."""
         dice, alive = self.dice, self.alive
         dead = [one for one in NODES if one not in alive]
-        deaf = [one for one in NODES if self.cluster.nodes[one].is_deaf]
-        kind = dice.choice(["crash", "crash", "back", "back", "move", "deaf", "hear", "disk"])
+        behind = [one for one in NODES if self.cluster.nodes[one].gets_no_metadata]
+        kind = dice.choice(["crash", "crash", "back", "back", "move", "behind", "catch up", "disk"])
         if kind == "crash" and len(alive) > 1:
             await self.crash(dice.choice(alive))
         elif kind == "back" and dead:
             await self.come_back(dice.choice(dead))
         elif kind == "move":
             await self.move_leaders()
-        elif kind == "deaf" and not deaf:
-            await self.be_deaf(dice.choice(NODES))
-        elif kind == "hear" and deaf:
-            await self.hear_again(deaf[0])
+        elif kind == "behind" and not behind:
+            await self.fall_behind(dice.choice(NODES))
+        elif kind == "catch up" and behind:
+            await self.catch_up(behind[0])
         elif kind == "disk" and alive:
             await self.break_disk(dice.choice(alive))
         await self.pause()
 
     async def heal(self) -> None:
-        """Everything works again."""
+        """End all failures."""
         for node_id in NODES:
-            await self.hear_again(node_id)
+            await self.catch_up(node_id)
             if self.cluster.nodes[node_id].stopped.is_set():
                 await self.come_back(node_id)
 
@@ -198,7 +198,7 @@ def values_in(content: bytes) -> list[bytes | None]:
 
 @with_seed
 @pytest.mark.timeout(36_000)
-async def test_what_all_acknowledged_stays_in_chaos(tmp_path: Path, seed: int) -> None:
+async def test_records_acknowledged_by_all_survive_chaos(tmp_path: Path, seed: int) -> None:
     dice = random.Random(f"replication {seed}")
     async with replicated(tmp_path, 3, *SETTINGS) as cluster:
         await cluster.create_topic("t", (1, 2, 3), (2, 3, 1), (3, 1, 2))
@@ -220,9 +220,9 @@ async def test_what_all_acknowledged_stays_in_chaos(tmp_path: Path, seed: int) -
             logs = [node.partition("t", number).log for node in cluster.nodes.values()]
             await until(lambda logs=logs: len({one.log_end_offset for one in logs}) == 1)
             contents = [bytes_of(log) for log in logs]
-            assert contents[0] == contents[1] == contents[2], chaos.told
+            assert contents[0] == contents[1] == contents[2], chaos.events
             found = [value for value in values_in(contents[0]) if value is not None]
             lost = [one for one in writer.acknowledged if one not in set(found)]
             doubled = [value for value, times in Counter(found).items() if times > 1]
-            told = f"lost {lost[:9]}, doubled {doubled[:9]}, after {chaos.told}"
-            assert found == writer.acknowledged, told
+            problem = f"lost {lost[:9]}, doubled {doubled[:9]}, after {chaos.events}"
+            assert found == writer.acknowledged, problem

@@ -1,4 +1,4 @@
-"""Replication throttles (KIP-73): replicas that catch up are slowed down, those in sync are not."""
+"""Replication throttles (KIP-73) slow down replicas that catch up, but not those in sync."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio.testing
 
-from minikafka.broker.throttle import Throttle
+from minikafka.broker.replicas.throttle import Throttle
 from minikafka.metadata.records import SettingRecord
 from tests.broker.replicated import ReplicatedCluster, replicated, until
 from tests.broker.test_replication import bytes_of, produce_all
@@ -20,7 +20,7 @@ def test_a_bucket_fills_at_its_rate() -> None:
     assert throttle.wait_s(1000.0) == pytest.approx(0.51)
     assert throttle.wait_s(1000.4) == pytest.approx(0.11)
     assert throttle.wait_s(1000.52) == 0
-    assert throttle.wait_s(990.0) == 0  # a clock that goes back takes nothing away
+    assert throttle.wait_s(990.0) == 0  # a clock that goes back takes no bytes away
     throttle.passed(1000, 2000.0)
     assert throttle.set_rate(10.0)
     assert not throttle.set_rate(10.0)
@@ -40,7 +40,7 @@ async def add_a_replica(cluster: ReplicatedCluster, side: str, replicas: str) ->
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
 @pytest.mark.parametrize("replicas", ["0:2", "*"])
-async def test_a_throttled_replica_waits_until_it_may_go_on(
+async def test_a_throttled_replica_waits_for_its_quota(
     tmp_path: Path, side: str, replicas: str
 ) -> None:
     name = f"{side}.replication.throttled.rate"
@@ -58,7 +58,7 @@ async def test_a_throttled_replica_waits_until_it_may_go_on(
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-async def test_other_replicas_and_those_in_sync_are_not_slowed_down(
+async def test_in_sync_and_unthrottled_replicas_are_not_slowed_down(
     tmp_path: Path, side: str
 ) -> None:
     settings = ("replica.fetch.max.bytes=5000", f"{side}.replication.throttled.rate=1")

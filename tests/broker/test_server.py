@@ -10,11 +10,11 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker.server import Server, bind, endpoint_of
-from minikafka.protocol.messages.fetch import FetchResponse
-from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from minikafka.broker.net.server import Server, bind, endpoint_of
+from minikafka.protocol.messages import fetch, metadata
 from tests.broker.handlers.config_requests import BROKER, SET, change
-from tests.broker.harness import WireClient, fetch_request, running_broker, values_of
+from tests.kit.in_process import running_broker
+from tests.kit.wire import WireClient, fetch_request, values_of
 
 
 class Listening:
@@ -45,11 +45,11 @@ async def listening(data_dir: Path, *assignments: str) -> AsyncGenerator[Listeni
                 await trio.aclose_forcefully(stream)
 
 
-async def ask(client: WireClient) -> MetadataResponse:
-    return await client.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
+async def ask(client: WireClient) -> metadata.Response:
+    return await client.ask(metadata.Request(topics=[]), 9, metadata.Response)
 
 
-async def test_one_connection_too_many_is_closed(tmp_path: Path) -> None:
+async def test_a_connection_over_the_limit_is_closed(tmp_path: Path) -> None:
     async with listening(tmp_path, "max.connections=2") as found:
         first, second = await found.connect(), await found.connect()
         await ask(first)
@@ -78,7 +78,7 @@ async def test_the_limits_of_connections_change_while_the_broker_runs(
         assert await (await found.connect()).receive_frame() is None
 
 
-async def test_idle_connections_and_half_sent_frames_are_closed(tmp_path: Path) -> None:
+async def test_idle_connections_and_incomplete_frames_are_closed(tmp_path: Path) -> None:
     async with listening(
         tmp_path, "connections.max.idle.ms=1500", "minikafka.frame.timeout.ms=100"
     ) as found:
@@ -96,15 +96,15 @@ async def test_a_request_that_waits_ends_when_its_client_hangs_up(tmp_path: Path
             await client.send(fetch_request("t", 0, max_wait_ms=2**31 - 1), 11)
         while sum(one.is_serving for one in found.server.connections) < 2:
             await trio.testing.wait_all_tasks_blocked()
-        # What it sent behind is not read while it waits, and no reason to hang up.
-        await staying.send(MetadataRequest(topics=None), 12)
+        # Later requests are not read while it waits, and are no reason to disconnect.
+        await staying.send(metadata.Request(topics=None), 12)
         await leaving.stream.aclose()
         while len(found.server.connections) == 2:
             await trio.testing.wait_all_tasks_blocked(0.01)
         await (await found.connect()).produce("t", b"v")
-        _, answer = await staying.receive(FetchResponse, 11)
+        _, answer = await staying.receive(fetch.Response, 11)
         assert answer.responses[0].partitions[0].high_watermark == 1
-        await staying.receive(MetadataResponse, 12)
+        await staying.receive(metadata.Response, 12)
 
 
 async def test_stopping_answers_a_long_poll_and_closes_everything(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_stopping_answers_a_long_poll_and_closes_everything(tmp_path: Path
         while not any(one.is_serving for one in found.server.connections):
             await trio.testing.wait_all_tasks_blocked()
         found.server.stop()
-        _, answer = await waiting.receive(FetchResponse, 11)
+        _, answer = await waiting.receive(fetch.Response, 11)
         assert answer.responses[0].partitions[0].error_code == 0
         assert await waiting.receive_frame() is None
         assert await idle.receive_frame() is None
@@ -124,7 +124,7 @@ async def test_stopping_answers_a_long_poll_and_closes_everything(tmp_path: Path
             await found.connect()
 
 
-async def test_stopping_without_connections_ends_at_once(tmp_path: Path) -> None:
+async def test_stopping_without_connections_ends_immediately(tmp_path: Path) -> None:
     async with listening(tmp_path) as found:
         found.server.stop()
         await trio.testing.wait_all_tasks_blocked()
@@ -167,7 +167,7 @@ async def test_stopping_lets_an_answer_that_is_being_sent_arrive(tmp_path: Path)
         await client.send(fetch_request("large", 0, max_bytes=50_000_000), 11)
         await client.stream.socket.recv(4, socket.MSG_PEEK)  # it has begun to arrive
         found.server.stop()
-        _, answer = await client.receive(FetchResponse, 11)
+        _, answer = await client.receive(fetch.Response, 11)
         assert len(values_of(answer.responses[0].partitions[0])) == count
         assert await client.receive_frame() is None
 
@@ -180,8 +180,8 @@ async def test_a_slow_reader_is_not_idle(tmp_path: Path) -> None:
         await client.send(fetch_request("large", 0, max_bytes=50_000_000), 11)
         (connection,) = found.server.connections
         before = connection.last_active
-        while connection.last_active == before:  # the reaper looks, and finds that it moved
-            client._received += await client.stream.receive_some(10_000)
+        while connection.last_active == before:  # the reaper runs, and finds that bytes have moved
+            client.frames.feed(await client.stream.receive_some(10_000))
             await trio.testing.wait_all_tasks_blocked(0.01)
-        _, answer = await client.receive(FetchResponse, 11)
+        _, answer = await client.receive(fetch.Response, 11)
         assert len(values_of(answer.responses[0].partitions[0])) == count

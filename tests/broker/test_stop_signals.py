@@ -1,11 +1,11 @@
-"""Signals to stop before, while and after the broker serves."""
+"""Stop signals before, during and after serving."""
 
 import logging
 import signal
 
 import pytest
 
-from minikafka.broker.stop_signals import StoppedDuringStart, stop_signals
+from minikafka.broker.system.stop_signals import StoppedDuringStart, stop_signals
 
 
 def raise_twice(number: signal.Signals) -> None:

@@ -4,19 +4,16 @@ import os
 import shutil
 from pathlib import Path
 
-from minikafka.broker.groups import OFFSETS_TOPIC
-from minikafka.broker.strays import StrayLogs, decide_strays
+from minikafka.broker.coordinators.groups import OFFSETS_TOPIC
+from minikafka.broker.replicas.strays import StrayLogs, decide_strays
 from minikafka.metadata.image import RESOURCE_TOPIC, MetadataImage
 from minikafka.metadata.records import PartitionRecord, SettingRecord, TopicRecord
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from minikafka.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
+from minikafka.protocol.messages import delete_topics, init_producer_id
 from minikafka.protocol.records import encode_batch
-from tests.broker.harness import WireClient, running_broker, values_of
 from tests.broker.test_groups import commit, fetch_offset, find
+from tests.kit.in_process import running_broker
+from tests.kit.wire import WireClient, values_of
 
 ID, OTHER_ID = b"i" * 16, b"o" * 16
 
@@ -32,7 +29,7 @@ def partition(topic_id: bytes, number: int) -> PartitionRecord:
     return PartitionRecord(topic_id, number, (1,), (1,), 1, 0, 0)
 
 
-def test_what_the_metadata_knows_is_no_stray() -> None:
+def test_partitions_in_the_metadata_are_not_strays() -> None:
     image = image_of(TopicRecord("t", ID), partition(ID, 0))
     assert decide_strays(image, {("t", 0): ID}, (), 1, {}) == StrayLogs([], [], [])
 
@@ -42,7 +39,7 @@ def test_a_topic_that_was_removed_is_deleted() -> None:
     assert strays == StrayLogs([("t", 0), ("t", 1)], [], [])
 
 
-def test_a_topic_that_nobody_removed_is_restored_without_retention() -> None:
+def test_a_topic_that_was_not_removed_is_restored_without_retention() -> None:
     strays = decide_strays(MetadataImage(), {("t", 1): ID}, {OTHER_ID}, 1, {})
     assert strays.restored == [
         TopicRecord("t", ID),
@@ -61,7 +58,7 @@ def test_partitions_that_were_added_last_are_restored() -> None:
     assert strays.restored == [partition(ID, 1), partition(ID, 2)]
 
 
-def test_what_does_not_fit_is_set_aside() -> None:
+def test_logs_that_match_no_topic_are_set_aside() -> None:
     image = image_of(TopicRecord("t", ID), partition(ID, 0))
     for key, topic_id in (
         (("t", 0), OTHER_ID),  # another topic has the name
@@ -75,8 +72,8 @@ def test_what_does_not_fit_is_set_aside() -> None:
 
 
 async def delete_topic(client: WireClient, name: str) -> None:
-    request = DeleteTopicsRequest(topic_names=[name], timeout_ms=1000)
-    answer = await client.ask(request, 5, DeleteTopicsResponse)
+    request = delete_topics.Request(topic_names=[name], timeout_ms=1000)
+    answer = await client.ask(request, 5, delete_topics.Response)
     assert answer.responses[0].error_code == ErrorCode.NONE
 
 
@@ -158,11 +155,11 @@ async def test_a_partition_that_lost_its_identity_keeps_its_records(tmp_path: Pa
 
 
 async def new_producer_id(client: WireClient) -> int:
-    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-    return (await client.ask(request, 3, InitProducerIdResponse)).producer_id
+    request = init_producer_id.Request(transactional_id=None, transaction_timeout_ms=1000)
+    return (await client.ask(request, 3, init_producer_id.Response)).producer_id
 
 
-async def test_producer_ids_are_not_given_out_again_without_the_metadata_log(
+async def test_producer_ids_are_not_reused_without_the_metadata_log(
     tmp_path: Path,
 ) -> None:
     async with running_broker(tmp_path) as under_test:

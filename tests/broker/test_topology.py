@@ -1,9 +1,9 @@
-"""Who is in the cluster: settings that make sense, and errors that say what to do."""
+"""The topology: valid settings, and errors that say what to do."""
 
 import pytest
 
-from minikafka.broker.config import load_config
-from minikafka.broker.topology import Topology, topology_of
+from minikafka.broker.settings.config import load_config
+from minikafka.broker.settings.topology import Topology, topology_of
 from minikafka.metadata.settings import InvalidSettingError
 
 THREE = "controller.quorum.voters=1@a:9093,2@b:9093,3@[::1]:9093"
@@ -14,7 +14,7 @@ def topology(*assignments: str) -> Topology:
     return topology_of(load_config(None, assignments, {}))
 
 
-def test_a_broker_without_quorum_is_the_whole_cluster() -> None:
+def test_a_broker_without_a_quorum_is_a_cluster_of_one() -> None:
     alone = topology("node.id=7")
     assert alone.is_alone
     assert alone == (7, {7: ("", 0)}, True, True, False, ("", 0))
@@ -50,7 +50,7 @@ def test_a_node_knows_its_place(assignments: list[str], expected: object) -> Non
     assert topology(*assignments) == expected
 
 
-def test_only_a_whole_quorum_is_alone() -> None:
+def test_a_node_is_alone_only_if_it_is_the_only_voter() -> None:
     assert topology("controller.quorum.voters=1@a:9093").is_alone
     assert not topology(THREE).is_alone
     assert not topology("controller.quorum.voters=1@a:9093", "node.id=2").is_alone
@@ -60,13 +60,13 @@ def test_only_a_whole_quorum_is_alone() -> None:
     ("assignments", "words"),
     [
         (["process.roles="], "is empty"),
-        (["process.roles=controller"], "half a cluster"),
-        (["process.roles=broker"], "half a cluster"),
+        (["process.roles=controller"], "requires other nodes"),
+        (["process.roles=broker"], "requires other nodes"),
         ([THREE, "node.id=2", "process.roles=broker"], "has no controller"),
         ([THREE, "node.id=4", "process.roles=controller"], "names only 1, 2, 3"),
-        (["controller.quorum.voters=a:9093"], "is none of these"),
-        (["controller.quorum.voters=one@a:9093"], "is none of these"),
-        (["controller.quorum.voters=-1@a:9093"], "is none of these"),
+        (["controller.quorum.voters=a:9093"], "is malformed"),
+        (["controller.quorum.voters=one@a:9093"], "is malformed"),
+        (["controller.quorum.voters=-1@a:9093"], "is malformed"),
         (["controller.quorum.voters=1@a"], "HOST:PORT"),
         (["controller.quorum.voters=1@a:0"], "a port above 0"),
         (["controller.quorum.voters=1@:9093"], "a host"),
@@ -80,8 +80,6 @@ def test_only_a_whole_quorum_is_alone() -> None:
         ([THREE, "minikafka.internal.listener=nowhere"], "HOST:PORT"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(
-    assignments: list[str], words: str
-) -> None:
+def test_contradictory_settings_are_refused(assignments: list[str], words: str) -> None:
     with pytest.raises(InvalidSettingError, match=words):
         topology(*assignments)

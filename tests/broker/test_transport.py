@@ -1,4 +1,4 @@
-"""The socket transport: partial writes, file slices, and clients that go away."""
+"""The socket transport: partial writes, file slices, and clients that disconnect."""
 
 import os
 import random
@@ -9,21 +9,27 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker.transport import (
+from minikafka.broker.transport.transport import (
     SENDFILE_SIZE_BYTES_MIN,
     ConnectionLostError,
     FilePayload,
+    SocketNodeStream,
     SocketTransport,
 )
 from minikafka.storage.disk import FileSlice, RealDisk
 
 
-def pair(buffer_size_bytes: int = 0) -> tuple[SocketTransport, socket.socket]:
+def socket_pair(buffer_size_bytes: int = 0) -> tuple[socket.socket, socket.socket]:
     ours, theirs = socket.socketpair()
     for one in (ours, theirs):
         one.setblocking(False)
         if buffer_size_bytes:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_size_bytes)
+    return ours, theirs
+
+
+def pair(buffer_size_bytes: int = 0) -> tuple[SocketTransport, socket.socket]:
+    ours, theirs = socket_pair(buffer_size_bytes)
     return SocketTransport(ours, "/test"), theirs
 
 
@@ -53,6 +59,56 @@ async def test_many_buffers_arrive_in_order_through_a_small_socket_buffer() -> N
     theirs.close()
 
 
+@pytest.mark.parametrize("buffer_size_bytes", [0, 4096])
+async def test_sending_to_a_node_sends_what_fits_now_and_the_rest_later(
+    tmp_path: Path, buffer_size_bytes: int
+) -> None:
+    ours, theirs = socket_pair(buffer_size_bytes)
+    stream = SocketNodeStream(ours)
+    content = random.Random(1).randbytes(300_000)
+    buffers = [bytes([number % 251]) * (number % 40) for number in range(1500)]
+    parts = [
+        payload(tmp_path / "f", content, 7, 100_000),
+        b"between",
+        payload(tmp_path / "g", content, 0, 200_000),
+        *buffers,
+    ]
+    expected = content[7:100_007] + b"between" + content[:200_000] + b"".join(buffers)
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def send() -> None:
+            left = stream.send_now([b"head", *parts])
+            assert left
+            while left:
+                await stream.send(left[:700])
+                left = stream.send_now(left[700:])
+
+        assert await receive_all(theirs, 4 + len(expected)) == b"head" + expected
+    stream.close()
+    theirs.close()
+
+
+async def test_sending_to_a_dead_node_fails_immediately(tmp_path: Path) -> None:
+    ours, theirs = socket_pair()
+    theirs.close()
+    stream = SocketNodeStream(ours)
+    assert stream.send_now([b"x"]) == []
+    assert stream.send_now([payload(tmp_path / "f", bytes(100), 0, 100)]) == []
+    stream.close()
+
+
+async def test_a_truncated_file_for_a_node_ends_the_connection(tmp_path: Path) -> None:
+    ours, theirs = socket_pair()
+    stream = SocketNodeStream(ours)
+    left = stream.send_now([b"head", payload(tmp_path / "f", bytes(100_000), 0, 200_000)])
+    assert sum(map(len, left)) == 100_000
+    with pytest.raises(ConnectionLostError, match="early"):
+        await stream.send(left)
+    stream.close()
+    theirs.close()
+
+
 @pytest.mark.parametrize("size", [10, SENDFILE_SIZE_BYTES_MIN, 3_000_000])
 async def test_file_slices_arrive_between_buffers(tmp_path: Path, size: int) -> None:
     content = random.Random(size).randbytes(size + 20)
@@ -67,7 +123,7 @@ async def test_file_slices_arrive_between_buffers(tmp_path: Path, size: int) -> 
 
 
 @pytest.mark.parametrize("size", [1000, SENDFILE_SIZE_BYTES_MIN * 2])
-async def test_a_file_that_became_shorter_ends_the_connection(tmp_path: Path, size: int) -> None:
+async def test_a_truncated_file_ends_the_connection(tmp_path: Path, size: int) -> None:
     transport, theirs = pair()
     slice_ = payload(tmp_path / "f", bytes(size), 0, size)
     os.truncate(tmp_path / "f", size // 2)
@@ -79,7 +135,7 @@ async def test_a_file_that_became_shorter_ends_the_connection(tmp_path: Path, si
     theirs.close()
 
 
-async def test_receive_gives_bytes_and_then_the_end() -> None:
+async def test_receive_returns_bytes_and_then_the_end() -> None:
     transport, theirs = pair()
     theirs.send(b"hello")
     assert await transport.receive() == b"hello"
@@ -104,7 +160,7 @@ async def test_receive_into_waits_for_bytes() -> None:
     theirs.close()
 
 
-async def test_closing_wakes_whoever_waits() -> None:
+async def test_closing_wakes_waiting_tasks() -> None:
     transport, theirs = pair()
     async with trio.open_nursery() as nursery:
 
@@ -119,7 +175,7 @@ async def test_closing_wakes_whoever_waits() -> None:
     theirs.close()
 
 
-async def test_sending_to_a_client_that_is_gone_is_a_lost_connection() -> None:
+async def test_sending_to_a_disconnected_client_is_a_lost_connection() -> None:
     transport, theirs = pair()
     theirs.close()
     with pytest.raises(ConnectionLostError):
@@ -131,7 +187,7 @@ async def test_sending_to_a_client_that_is_gone_is_a_lost_connection() -> None:
         await transport.receive_into(memoryview(bytearray(1)))
 
 
-async def test_a_peer_that_left_is_seen_without_reading() -> None:
+async def test_a_disconnected_peer_is_noticed_without_reading() -> None:
     transport, theirs = pair()
     assert not transport.has_peer_left()
     theirs.send(b"last words")
@@ -144,7 +200,7 @@ async def test_a_peer_that_left_is_seen_without_reading() -> None:
     assert transport.has_peer_left()
 
 
-async def test_many_that_were_closed_before_they_began_are_lost_one_by_one() -> None:
+async def test_connections_closed_before_they_are_served_are_lost_one_by_one() -> None:
     for _ in range(3):
         ours, theirs = socket.socketpair()
         ours.setblocking(False)

@@ -1,24 +1,22 @@
-"""Commands that are running while the broker dies and comes back."""
+"""Commands that are running while the broker dies and is restarted."""
 
 import signal
 from pathlib import Path
 
-from tests.cli.conftest import CommandLine, lines_of, until
-from tests.live_broker import LiveBroker
+from minikafka import testing
+from tests.cli.conftest import CommandLine, line_of, lines_of, send
+from tests.kit.waiting import look_until
 
 
-def test_produce_goes_on_and_counts_every_record_once(tmp_path: Path) -> None:
-    with LiveBroker(tmp_path) as broker:
+def test_produce_continues_and_counts_every_record_once(tmp_path: Path) -> None:
+    with testing.broker(directory=tmp_path) as broker:
         cli = CommandLine(broker.bootstrap)
         cli.ok("topic", "create", "events", "--partitions", "1")
         process = cli.start("produce", "events")
-        assert process.stdin is not None
-        process.stdin.write(lines_of(range(1000)).encode())
-        process.stdin.flush()
-        until(lambda: cli.end_offset("events") > 0, "a record in the log")
+        send(process, lines_of(range(1000)).encode())
+        look_until(lambda: cli.end_offset("events") > 0, "a record in the log")
         broker.kill()
-        process.stdin.write(lines_of(range(1000, 2000)).encode())
-        process.stdin.flush()
+        send(process, lines_of(range(1000, 2000)).encode())
         broker.start()
         outcome = cli.finish(process)
         assert outcome.exit_code == 0, outcome.stderr
@@ -28,18 +26,17 @@ def test_produce_goes_on_and_counts_every_record_once(tmp_path: Path) -> None:
         assert cli.end_offset("events") == 2000
 
 
-def test_consume_goes_on_behind_what_it_has_printed(tmp_path: Path) -> None:
-    with LiveBroker(tmp_path, {"group.initial.rebalance.delay.ms": "0"}) as broker:
+def test_consume_continues_after_the_last_record_it_printed(tmp_path: Path) -> None:
+    with testing.broker(directory=tmp_path) as broker:
         cli = CommandLine(broker.bootstrap)
         cli.ok("topic", "create", "events", "--partitions", "1")
         cli.ok("produce", "events", stdin=lines_of(range(10)))
-        process = cli.start("consume", "events", "--group", "readers", "--from-beginning")
-        assert process.stdout is not None
-        printed = [process.stdout.readline() for _ in range(10)]
+        process = cli.start_consume("events", "--group", "readers")
+        printed = [line_of(process) for _ in range(10)]
         broker.kill()
         broker.start()
         cli.ok("produce", "events", stdin=lines_of(range(10, 20)))
-        printed += [process.stdout.readline() for _ in range(10)]
+        printed += [line_of(process) for _ in range(10)]
         process.send_signal(signal.SIGINT)
         outcome = cli.finish(process)
     assert outcome.exit_code == 130

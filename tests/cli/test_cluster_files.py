@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.cli.cluster_files import Cluster, ClusterFiles, Node, NodeState
+from minikafka.cli.cluster.files import Cluster, ClusterFiles, Node, NodeState
 from minikafka.cli.failure import CommandFailed
 
 CLUSTER = Cluster(
@@ -21,7 +21,7 @@ CLUSTER = Cluster(
 )
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_written_cluster_is_read_back(tmp_path: Path) -> None:
     files = ClusterFiles(tmp_path / "deep" / "down")
     assert files.read() is None
     files.write(CLUSTER)
@@ -46,26 +46,26 @@ def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     assert files.read() == Cluster(nodes=[], voters=[])
 
 
-def test_there_is_no_cluster_where_none_was(tmp_path: Path) -> None:
+def test_a_missing_cluster_comes_with_the_command_that_starts_one(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="minikafka cluster up --data-dir"):
         ClusterFiles(tmp_path).read_existing()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"nodes": [{}]}', '{"nodes": 7}'])
-def test_a_foreign_file_is_named(tmp_path: Path, text: str) -> None:
+def test_a_cluster_file_of_another_format_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "cluster.json").write_text(text)
     with pytest.raises(CommandFailed, match=r"cluster\.json was not written by"):
         ClusterFiles(tmp_path).read()
 
 
-def test_a_node_that_does_not_exist_is_named_with_those_that_do() -> None:
+def test_an_unknown_node_is_named_with_the_existing_ones() -> None:
     with pytest.raises(CommandFailed, match="no node 7 in this cluster; it has 1, 2"):
         CLUSTER.node(7)
 
 
 def test_one_supervisor_and_requests_to_it(tmp_path: Path) -> None:
     files = ClusterFiles(tmp_path)
-    with pytest.raises(CommandFailed, match="does not run"):
+    with pytest.raises(CommandFailed, match="is not running"):
         files.request("start 1")
     with files.supervised() as requests:
         files.require_supervisor()
@@ -77,20 +77,20 @@ def test_one_supervisor_and_requests_to_it(tmp_path: Path) -> None:
         # The second one took nothing away from the first.
         files.request("start 3")
         assert os.read(requests, 100) == b"start 3\n"
-    with pytest.raises(CommandFailed, match="does not run"):
+    with pytest.raises(CommandFailed, match="is not running"):
         files.require_supervisor()
 
 
-def test_a_pipe_that_a_killed_supervisor_left_is_nobody(tmp_path: Path) -> None:
+def test_the_pipe_of_a_killed_supervisor_is_not_a_supervisor(tmp_path: Path) -> None:
     files = ClusterFiles(tmp_path)
     os.mkfifo(tmp_path / "cluster.requests")
-    with pytest.raises(CommandFailed, match="does not run"):
+    with pytest.raises(CommandFailed, match="is not running"):
         files.require_supervisor()
     with files.supervised():
         files.require_supervisor()
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(CommandFailed, match="cannot keep a cluster in"),

@@ -1,4 +1,4 @@
-"""Where the nodes of a cluster listen, who votes, and what each is told."""
+"""The layout of a cluster: ports, voters, and the command of each node."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.config import load_config
-from minikafka.cli.cluster_files import Cluster, ClusterFiles
-from minikafka.cli.cluster_layout import (
+from minikafka.broker.settings.config import load_config
+from minikafka.cli.cluster.files import Cluster, ClusterFiles
+from minikafka.cli.cluster.layout import (
     NodeOptions,
     lay_out,
     names_in,
@@ -44,7 +44,7 @@ def test_ports_follow_the_first() -> None:
     assert lay_out(None, None, None, free_ports()) == cluster
 
 
-def test_high_ports_have_their_internal_ones_below() -> None:
+def test_internal_ports_of_high_ports_are_below_them() -> None:
     cluster = lay_out(None, 2, 60_000, free_ports())
     assert addresses(cluster)[1] == ("127.0.0.1:60001", "127.0.0.1:50001")
     with pytest.raises(CommandFailed, match="no port 65536"):
@@ -59,14 +59,14 @@ def test_port_0_takes_free_ones() -> None:
     ]
 
 
-def test_a_broker_that_is_alone_has_no_second_listener() -> None:
+def test_a_single_broker_has_no_internal_listener() -> None:
     alone = lay_out(None, 1, 9092, free_ports())
     assert addresses(alone) == [("127.0.0.1:9092", "")]
     grown = lay_out(alone, 2, None, free_ports())
     assert addresses(grown)[0] == ("127.0.0.1:9092", "127.0.0.1:20001")
 
 
-def test_a_directory_keeps_its_ports_and_its_voters() -> None:
+def test_a_cluster_keeps_its_ports_and_its_voters() -> None:
     before = lay_out(None, 3, 0, free_ports())
     assert lay_out(before, None, None, free_ports()) == before
     grown = lay_out(before, 5, None, iter(range(25_000, 26_000)).__next__)
@@ -101,7 +101,7 @@ def value_of(words: list[str], option: str) -> list[str]:
     return [words[index + 1] for index, word in enumerate(words) if word == option]
 
 
-def test_each_node_is_told_who_it_is_and_who_votes(tmp_path: Path) -> None:
+def test_each_node_gets_its_id_and_the_voters(tmp_path: Path) -> None:
     words = words_of(tmp_path, 4, 4)
     assert value_of(words, "--node-id") == ["4"]
     assert value_of(words, "--listen") == ["127.0.0.1:9095"]
@@ -143,7 +143,7 @@ def test_the_users_own_settings_win(tmp_path: Path, text: str) -> None:
     )
 
 
-def test_what_is_wrong_with_a_file_is_left_to_the_broker(tmp_path: Path) -> None:
+def test_errors_in_a_settings_file_are_left_to_the_broker(tmp_path: Path) -> None:
     path = tmp_path / "broker.toml"
     path.write_text("not = = toml")
     assert names_in(path) == set()

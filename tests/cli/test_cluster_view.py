@@ -8,29 +8,24 @@ import subprocess
 import sys
 from typing import Any
 
-from minikafka.cli.cluster_files import Cluster, Node, NodeState
-from minikafka.cli.cluster_picture import (
-    BrokerPicture,
-    Picture,
+from minikafka.cli.cluster.files import Cluster, Node, NodeState
+from minikafka.cli.cluster.process import is_paused, is_still_running
+from minikafka.cli.cluster.report import (
+    BrokerReport,
+    ClusterReport,
     Quorum,
     TroubledPartition,
     Voter,
 )
-from minikafka.cli.cluster_view import (
-    is_paused,
-    is_still_running,
-    process_of,
-    status_document,
-    view_of,
-)
+from minikafka.cli.cluster.view import process_of, status_document, view_of
 
 QUORUM = Quorum(2, 5, 100, (Voter(1, 90, -1, -1), Voter(2, 101, -1, -1)), (Voter(3, -1, -1, -1),))
-PICTURE = Picture(
+REPORT = ClusterReport(
     cluster_id="abc",
     controller_id=2,
     brokers=(
-        BrokerPicture(1, "h", 1, None, is_fenced=False),
-        BrokerPicture(2, "h", 2, "r", is_fenced=False),
+        BrokerReport(1, "h", 1, None, is_fenced=False),
+        BrokerReport(2, "h", 2, "r", is_fenced=False),
     ),
     quorum=QUORUM,
     partitions=3,
@@ -51,8 +46,8 @@ def nodes_of(document: dict[str, Any], key: str) -> list[Any]:
     return [node[key] for node in document["nodes"]]
 
 
-def test_a_whole_cluster_is_healthy() -> None:
-    document = status_document(RUNNING, PICTURE)
+def test_a_complete_cluster_is_healthy() -> None:
+    document = status_document(RUNNING, REPORT)
     assert document["is_healthy"]
     assert document["quorum"] == {
         "leader_id": 2,
@@ -76,25 +71,25 @@ def test_a_whole_cluster_is_healthy() -> None:
     ]
 
 
-def test_trouble_is_not_healthy() -> None:
-    fenced = BrokerPicture(2, "h", 2, None, is_fenced=True)
-    for picture in (
-        PICTURE._replace(under_replicated=(troubled(1),)),
-        PICTURE._replace(offline=(troubled(-1),)),
-        PICTURE._replace(quorum=QUORUM._replace(leader_id=-1)),
-        PICTURE._replace(brokers=(fenced,)),
-        PICTURE._replace(brokers=()),
+def test_a_cluster_in_trouble_is_not_healthy() -> None:
+    fenced = BrokerReport(2, "h", 2, None, is_fenced=True)
+    for report in (
+        REPORT._replace(under_replicated=(troubled(1),)),
+        REPORT._replace(offline=(troubled(-1),)),
+        REPORT._replace(quorum=QUORUM._replace(leader_id=-1)),
+        REPORT._replace(brokers=(fenced,)),
+        REPORT._replace(brokers=()),
         None,
     ):
-        assert not status_document(RUNNING, picture)["is_healthy"], picture
+        assert not status_document(RUNNING, report)["is_healthy"], report
     dead = Cluster([Node(1, "h:1")], [1], 7)
-    assert not status_document(dead, PICTURE)["is_healthy"]
-    assert status_document(None, PICTURE._replace(quorum=None))["is_healthy"]
+    assert not status_document(dead, REPORT)["is_healthy"]
+    assert status_document(None, REPORT._replace(quorum=None))["is_healthy"]
 
 
 def test_partitions_in_trouble_are_shown_with_what_is_missing() -> None:
-    picture = PICTURE._replace(under_replicated=(troubled(1),) * 30, offline=(troubled(-1),))
-    document = status_document(None, picture)
+    report = REPORT._replace(under_replicated=(troubled(1),) * 30, offline=(troubled(-1),))
+    document = status_document(None, report)
     assert document["partitions"]["offline"][0]["leader"] is None
     summary, (_, partitions) = view_of(document)
     assert summary[-1] == "3 partitions: 1 without a leader, 30 under-replicated"
@@ -103,27 +98,27 @@ def test_partitions_in_trouble_are_shown_with_what_is_missing() -> None:
     assert len(partitions.rows) == 20
 
 
-def test_a_quorum_without_a_leader_is_said_to_be() -> None:
-    picture = PICTURE._replace(quorum=QUORUM._replace(leader_id=-1))
-    summary, _ = view_of(status_document(None, picture))
+def test_a_quorum_without_a_leader_is_shown_as_such() -> None:
+    report = REPORT._replace(quorum=QUORUM._replace(leader_id=-1))
+    summary, _ = view_of(status_document(None, report))
     assert "no leader in epoch 5" in summary[1]
 
 
 def test_without_an_answer_only_processes_are_shown() -> None:
     cluster = Cluster([Node(1, "h:1", exit_code=-9), Node(2, "h:2")], [1])
     document = status_document(cluster, None)
-    assert nodes_of(document, "process") == ["was ended by SIGKILL", "stopped"]
+    assert nodes_of(document, "process") == ["was killed by SIGKILL", "stopped"]
     assert nodes_of(document, "broker") == [None, None]
     assert view_of(document).summary == []
 
 
-def test_a_leader_that_does_not_know_its_end_has_what_it_committed() -> None:
+def test_a_leader_that_does_not_report_its_end_has_what_is_committed() -> None:
     quorum = QUORUM._replace(leader_id=9)
     assert quorum.lag_of(1) == 10  # another voter's end counts for nothing, the watermark does
     assert quorum.lag_of(7) is None
 
 
-def test_a_stopped_process_is_seen_to_be_paused() -> None:
+def test_a_stopped_process_is_recognized_as_paused() -> None:
     code = "import sys; print('up', flush=True); sys.stdin.read()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:  # type: ignore[call-overload]  # the pipes are its arguments

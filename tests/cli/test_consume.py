@@ -9,12 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import CommandLine, lines_of, until
+from tests.cli.conftest import (
+    CommandLine,
+    close_stdout,
+    line_of,
+    lines_of,
+    read_terminal,
+)
+from tests.kit.waiting import look_until
 
 ALL = ("--from-beginning", "--timeout", "0.5")
 
 
-def test_what_was_produced_is_printed(cli: CommandLine, topic: str) -> None:
+def test_produced_records_are_printed(cli: CommandLine, topic: str) -> None:
     cli.ok("produce", topic, stdin=lines_of(range(3000)))
     words = ["consume", topic, "--from-beginning", "--max-records", "3000"]
     assert sorted(cli.ok(*words).splitlines(), key=int) == [str(n) for n in range(3000)]
@@ -61,7 +68,7 @@ def test_json_lines(cli: CommandLine, topic: str) -> None:
     assert (second["offset"], second["value"]) == (1, None)
 
 
-def test_without_from_beginning_only_what_comes_is_printed(cli: CommandLine, topic: str) -> None:
+def test_without_from_beginning_only_new_records_are_printed(cli: CommandLine, topic: str) -> None:
     cli.ok("produce", topic, stdin="old\n")
     process = cli.start("consume", topic, "--max-records", "1")
 
@@ -69,7 +76,7 @@ def test_without_from_beginning_only_what_comes_is_printed(cli: CommandLine, top
         cli.ok("produce", topic, stdin="new\n")
         return process.poll() is not None
 
-    until(answered, "a record that came after the consumer")
+    look_until(answered, "a record that came after the consumer")
     outcome = cli.finish(process)
     assert (outcome.exit_code, outcome.stdout) == (0, b"new\n")
 
@@ -78,7 +85,7 @@ def test_a_timeout_ends_it(cli: CommandLine, topic: str) -> None:
     cli.ok("produce", topic, stdin=lines_of("ab"))
     assert sorted(cli.ok("consume", topic, *ALL).split()) == ["a", "b"]
     line = cli.fails("consume", topic, *ALL[1:], "--max-records", "5")
-    assert "0 of 5 records came, then none for 0.5 s (--timeout)" in line
+    assert "0 of 5 records arrived, then none for 0.5 s (--timeout)" in line
 
 
 def test_an_unknown_topic_is_not_created(cli: CommandLine, topic: str) -> None:
@@ -96,11 +103,10 @@ def test_an_unknown_partition_is_named(cli: CommandLine, topic: str) -> None:
 
 
 def committed(cli: CommandLine, group: str) -> int:
-    (document,) = cli.json("group", "describe", group)["groups"]
-    return sum(row["committed_offset"] or 0 for row in document["partitions"])
+    return sum(row["committed_offset"] or 0 for row in cli.group(group)["partitions"])
 
 
-def test_a_group_goes_on_where_it_stopped(cli: CommandLine, topic: str) -> None:
+def test_a_group_continues_where_it_stopped(cli: CommandLine, topic: str) -> None:
     cli.ok("produce", topic, stdin=lines_of(range(10)))
     words = ["consume", topic, "--group", f"g-{topic}", "--from-beginning", "--max-records"]
     first = cli.ok(*words, "4").split()
@@ -110,13 +116,12 @@ def test_a_group_goes_on_where_it_stopped(cli: CommandLine, topic: str) -> None:
     assert committed(cli, f"g-{topic}") == 10
 
 
-def test_a_running_group_commits_what_it_has_printed(cli: CommandLine, topic: str) -> None:
+def test_a_running_group_commits_the_records_it_has_printed(cli: CommandLine, topic: str) -> None:
     cli.ok("produce", topic, stdin=lines_of(range(5)))
-    process = cli.start("consume", topic, "--group", f"g-{topic}", "--from-beginning")
-    assert process.stdout is not None
+    process = cli.start_consume(topic, "--group", f"g-{topic}")
     for _ in range(5):
-        process.stdout.readline()
-    until(lambda: committed(cli, f"g-{topic}") == 5, "five records committed")
+        line_of(process)
+    look_until(lambda: committed(cli, f"g-{topic}") == 5, "five records committed")
     process.send_signal(signal.SIGTERM)
     outcome = cli.finish(process)
     assert outcome.exit_code == 143
@@ -127,22 +132,21 @@ def test_two_members_share_the_topic_and_print_everything_once(
     cli: CommandLine, topic: str
 ) -> None:
     group = f"g-{topic}"
-    words = ["consume", topic, "--group", group, "--from-beginning"]
-    members = [cli.start(*words), cli.start(*words)]
+    members = [cli.start_consume(topic, "--group", group) for _ in range(2)]
 
     def shared() -> bool:
         groups = cli.json("group", "list")["groups"]
         if group not in {entry["group"] for entry in groups}:
             return False
-        (document,) = cli.json("group", "describe", group)["groups"]
+        document = cli.group(group)
         parts = [len(entry["assignment"]) for entry in document["members"]]
         return document["state"] == "Stable" and sorted(parts) == [1, 2]
 
-    until(shared, "a group of two")
+    look_until(shared, "a group of two")
     for partition in range(3):
         values = lines_of(range(partition * 100, partition * 100 + 100))
         cli.ok("produce", topic, "--partition", str(partition), stdin=values)
-    until(lambda: committed(cli, group) == 300, "all records committed")
+    look_until(lambda: committed(cli, group) == 300, "all records committed")
     printed: list[bytes] = []
     for process in members:
         process.send_signal(signal.SIGINT)
@@ -158,54 +162,46 @@ def test_two_members_share_the_topic_and_print_everything_once(
 
 def test_ctrl_c_ends_it_with_130_and_the_count(cli: CommandLine, topic: str) -> None:
     cli.ok("produce", topic, stdin="a\n")
-    process = cli.start("consume", topic, "--from-beginning")
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"a\n"
+    process = cli.start_consume(topic)
+    assert line_of(process) == b"a\n"
     process.send_signal(signal.SIGINT)
     outcome = cli.finish(process)
     assert outcome.exit_code == 130
     assert outcome.stderr == "minikafka consume: stopped by a signal; 1 record printed\n"
 
 
-def test_a_reader_that_leaves_ends_it_without_a_word(cli: CommandLine, topic: str) -> None:
+def test_a_reader_that_leaves_ends_it_quietly(cli: CommandLine, topic: str) -> None:
     cli.ok("produce", topic, stdin=lines_of(range(20_000)))
-    process = cli.start("consume", topic, "--from-beginning")
-    assert process.stdout is not None
-    assert process.stdout.readline()
-    process.stdout.close()
-    process.stdout = None
+    process = cli.start_consume(topic)
+    assert line_of(process)
+    close_stdout(process)
     outcome = cli.finish(process)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
 
 
-def test_a_reader_that_leaves_is_noticed_even_if_nothing_comes(
-    cli: CommandLine, topic: str
-) -> None:
+def test_a_reader_that_leaves_is_noticed_without_new_records(cli: CommandLine, topic: str) -> None:
     cli.ok("produce", topic, stdin="only\n")
-    process = cli.start("consume", topic, "--from-beginning")
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"only\n"
-    process.stdout.close()
-    process.stdout = None
+    process = cli.start_consume(topic)
+    assert line_of(process) == b"only\n"
+    close_stdout(process)
     outcome = cli.finish(process)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
 
 
-def test_a_reader_that_does_not_read_cannot_keep_it_from_stopping(
+def test_a_reader_that_does_not_read_does_not_prevent_it_from_stopping(
     cli: CommandLine, topic: str
 ) -> None:
     group = f"g-{topic}"
     cli.ok("produce", topic, stdin=lines_of(["x" * 100] * 5000))
-    process = cli.start("consume", topic, "--group", group, "--from-beginning")
-    assert process.stdout is not None
-    assert process.stdout.readline()
+    process = cli.start_consume(topic, "--group", group)
+    assert line_of(process)
     process.send_signal(signal.SIGINT)
     assert process.wait() == 130
     assert committed(cli, group) < 5000
 
 
 @pytest.mark.parametrize("words", [["topic", "list"], ["topic", "describe"], ["log", "dump"]])
-def test_a_reader_that_never_reads_is_no_error(
+def test_a_reader_that_never_reads_is_not_an_error(
     cli: CommandLine, topic: str, tmp_path: Path, words: list[str]
 ) -> None:
     assert topic
@@ -230,18 +226,12 @@ def test_a_full_disk_behind_stdout_is_a_failure(cli: CommandLine, topic: str) ->
     assert len(outcome.stderr.splitlines()) == 1
 
 
-def test_records_go_to_a_terminal_as_they_are(cli: CommandLine, topic: str) -> None:
+def test_records_go_to_a_terminal_unchanged(cli: CommandLine, topic: str) -> None:
     cli.ok("produce", topic, stdin=lines_of(["one", "two"]))
     leader, follower = pty.openpty()
     words = ["consume", topic, "--from-beginning", "--max-records", "2"]
     process = cli.start(*words, stdout=follower, stdin=subprocess.DEVNULL)
     os.close(follower)
-    shown = b""
-    while True:
-        try:
-            shown += os.read(leader, 1000)
-        except OSError:
-            break
-    os.close(leader)
+    shown = read_terminal(leader)
     assert cli.finish(process).exit_code == 0
     assert sorted(shown.split()) == [b"one", b"two"]

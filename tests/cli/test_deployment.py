@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from minikafka.broker.config import load_config
+from minikafka.broker.settings.config import load_config
 from minikafka.cli.main import main
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

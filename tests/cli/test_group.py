@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.cli.conftest import CommandLine, lines_of, until
+from tests.cli.conftest import CommandLine, line_of, lines_of
+from tests.kit.waiting import look_until
 
 
 @pytest.fixture
@@ -17,22 +18,21 @@ def group(topic: str) -> str:
     return f"g-{topic}"
 
 
-def place(cli: CommandLine, group: str, topic: str, *words: str) -> None:
-    """Set offsets of a group that nobody is in."""
+def reset(cli: CommandLine, group: str, topic: str, *words: str) -> None:
+    """Set offsets of a group without members."""
     cli.ok("group", "reset-offsets", group, "--topic", topic, *words, "--execute")
 
 
 def offsets(cli: CommandLine, group: str) -> dict[int, int | None]:
-    (document,) = cli.json("group", "describe", group)["groups"]
+    document = cli.group(group)
     return {row["partition"]: row["committed_offset"] for row in document["partitions"]}
 
 
 @contextmanager
 def member(cli: CommandLine, group: str, topic: str) -> Iterator[subprocess.Popen[bytes]]:
     """A consumer in the group that has printed the topic's first record."""
-    process = cli.start("consume", topic, "--group", group, "--from-beginning")
-    assert process.stdout is not None
-    assert process.stdout.readline()
+    process = cli.start_consume(topic, "--group", group)
+    assert line_of(process)
     try:
         yield process
     finally:
@@ -47,8 +47,8 @@ def fill(cli: CommandLine, topic: str, counts: dict[int, int]) -> None:
 
 def test_an_empty_group_is_described_with_its_lag(cli: CommandLine, topic: str, group: str) -> None:
     fill(cli, topic, {0: 10, 1: 20})
-    place(cli, group, topic, "--to-offset", "4")
-    (document,) = cli.json("group", "describe", group)["groups"]
+    reset(cli, group, topic, "--to-offset", "4")
+    document = cli.group(group)
     assert document == {
         "group": group,
         "state": "Empty",
@@ -77,7 +77,7 @@ def test_an_empty_group_is_described_with_its_lag(cli: CommandLine, topic: str, 
 
 
 def test_groups_are_listed_and_deleted(cli: CommandLine, topic: str, group: str) -> None:
-    place(cli, group, topic, "--to-latest")
+    reset(cli, group, topic, "--to-latest")
     listed = {entry["group"]: entry for entry in cli.json("group", "list")["groups"]}
     assert listed[group]["state"] == "Empty"
     assert set(listed[group]) == {"group", "state", "protocol_type", "type"}
@@ -91,17 +91,17 @@ def test_groups_are_listed_and_deleted(cli: CommandLine, topic: str, group: str)
 def test_an_unknown_group_comes_with_the_nearest_names(
     cli: CommandLine, topic: str, group: str
 ) -> None:
-    place(cli, group, topic, "--to-latest")
+    reset(cli, group, topic, "--to-latest")
     for words in (["describe", group.upper()], ["delete", group + "s"]):
         line = cli.fails("group", *words)
         assert line.startswith(f"minikafka group {words[0]}: there is no group {words[1]!r}")
         assert group in line.split("did you mean ")[1]
 
 
-def test_some_groups_are_deleted_although_others_are_not(
+def test_groups_are_deleted_even_if_others_cannot_be(
     cli: CommandLine, topic: str, group: str
 ) -> None:
-    place(cli, group, topic, "--to-latest")
+    reset(cli, group, topic, "--to-latest")
     result = cli.run("group", "delete", "zzz-1", group, "zzz-2", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout) == {"deleted": [group]}
@@ -111,14 +111,14 @@ def test_some_groups_are_deleted_although_others_are_not(
 # --- reset-offsets ------------------------------------------------------------------------------
 
 
-def test_a_reset_shows_and_does_nothing_without_execute(
+def test_a_reset_without_execute_only_shows_the_offsets(
     cli: CommandLine, topic: str, group: str
 ) -> None:
     fill(cli, topic, {0: 5})
-    place(cli, group, topic, "--to-offset", "2")
+    reset(cli, group, topic, "--to-offset", "2")
     result = cli.run("group", "reset-offsets", group, "--all-topics", "--to-latest")
     assert result.exit_code == 0
-    assert result.stderr == "nothing was changed; add --execute to do it\n"
+    assert result.stderr == "nothing was changed; add --execute to reset the offsets\n"
     assert result.stdout.splitlines()[1].split() == [topic, "0", "2", "5"]
     assert offsets(cli, group)[0] == 2
 
@@ -154,7 +154,7 @@ def test_every_goal_of_a_reset(
     cli: CommandLine, topic: str, group: str, words: list[str], expected: dict[int, int]
 ) -> None:
     fill(cli, topic, {0: 10, 1: 20})
-    place(cli, group, f"{topic}:0,1", "--to-offset", "5")
+    reset(cli, group, f"{topic}:0,1", "--to-offset", "5")
     result = cli.run("group", "reset-offsets", group, "--all-topics", *words, "--execute")
     assert result.exit_code == 0, result.stderr
     assert offsets(cli, group) == expected
@@ -164,7 +164,7 @@ def test_an_offset_outside_the_log_is_mentioned(cli: CommandLine, topic: str, gr
     fill(cli, topic, {0: 5})
     words = ["--topic", f"{topic}:0", "--to-offset", "50"]
     result = cli.run("group", "reset-offsets", group, *words)
-    assert f"{topic}:0 has offsets 0 to 5; 5 instead of 50" in result.stderr
+    assert f"{topic}:0 has offsets 0 to 5; using 5 instead of 50" in result.stderr
 
 
 def test_a_time_between_records_is_found(cli: CommandLine, topic: str, group: str) -> None:
@@ -172,34 +172,32 @@ def test_a_time_between_records_is_found(cli: CommandLine, topic: str, group: st
     words = ["consume", topic, "--partition", "0", "--from-beginning", "--max-records", "3"]
     stamps = cli.ok(*words, "--format", "{timestamp}").splitlines()
     moment = stamps[2]
-    place(cli, group, f"{topic}:0", "--to-datetime", moment)
+    reset(cli, group, f"{topic}:0", "--to-datetime", moment)
     assert offsets(cli, group) == {0: stamps.index(moment)}
 
 
-def test_what_a_reset_cannot_do_is_said(cli: CommandLine, topic: str, group: str) -> None:
-    reset = ["group", "reset-offsets", group]
-    line = cli.fails(*reset, "--all-topics", "--to-latest")
+def test_impossible_resets_are_explained(cli: CommandLine, topic: str, group: str) -> None:
+    words = ["group", "reset-offsets", group]
+    line = cli.fails(*words, "--all-topics", "--to-latest")
     assert f"group {group!r} has no committed offsets; name partitions with --topic" in line
-    line = cli.fails(*reset, "--topic", topic, "--shift-by", "1")
+    line = cli.fails(*words, "--topic", topic, "--shift-by", "1")
     assert "has no committed offset to shift" in line
-    line = cli.fails(*reset, "--topic", f"{topic}:3", "--to-latest")
+    line = cli.fails(*words, "--topic", f"{topic}:3", "--to-latest")
     assert "has no partition 3; it has 3" in line
-    line = cli.fails(*reset, "--topic", f"{topic[:-1]}", "--to-latest")
+    line = cli.fails(*words, "--topic", f"{topic[:-1]}", "--to-latest")
     assert f"did you mean {topic}?" in line
-    line = cli.fails(*reset, "--topic", f"{topic}:x", "--to-latest", exit_code=2)
+    line = cli.fails(*words, "--topic", f"{topic}:x", "--to-latest", exit_code=2)
     assert "--topic takes TOPIC or TOPIC:PARTITION" in line
 
 
 # --- with members -------------------------------------------------------------------------------
 
 
-def test_a_group_with_a_member_is_described_with_it(
-    cli: CommandLine, topic: str, group: str
-) -> None:
+def test_members_of_a_group_are_described(cli: CommandLine, topic: str, group: str) -> None:
     fill(cli, topic, {0: 10})
     with member(cli, group, topic):
-        until(lambda: offsets(cli, group).get(0) == 10, "the member's commit")
-        (document,) = cli.json("group", "describe", group)["groups"]
+        look_until(lambda: offsets(cli, group).get(0) == 10, "the member's commit")
+        document = cli.group(group)
         assert document["state"] == "Stable"
         assert document["assignor"] in {"range", "cooperative-sticky"}
         (only,) = document["members"]
@@ -212,7 +210,7 @@ def test_a_group_with_a_member_is_described_with_it(
         assert "assignor" in text.splitlines()[0]
 
 
-def test_a_group_with_members_keeps_its_offsets_and_its_life(
+def test_a_group_with_members_can_be_neither_reset_nor_deleted(
     cli: CommandLine, topic: str, group: str
 ) -> None:
     fill(cli, topic, {0: 10})
@@ -223,3 +221,15 @@ def test_a_group_with_members_keeps_its_offsets_and_its_life(
         line = cli.fails("group", "delete", group)
         assert "NON_EMPTY_GROUP" in line
     assert offsets(cli, group)[0] == 10
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
+def test_a_consume_that_is_stopped_leaves_its_group_immediately(
+    cli: CommandLine, topic: str, group: str, number: int
+) -> None:
+    fill(cli, topic, {0: 1})
+    process = cli.start_consume(topic, "--group", group)
+    assert line_of(process) == b"0\n"
+    process.send_signal(number)
+    assert cli.finish(process).exit_code == 128 + number
+    assert cli.group(group)["state"] == "Empty"  # it would be Stable until the session times out

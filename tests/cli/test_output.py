@@ -1,4 +1,4 @@
-"""What goes to stdout: tables, JSON, times."""
+"""Output on stdout: tables, JSON, times."""
 
 import io
 import json
@@ -11,6 +11,7 @@ import pytest
 
 from minikafka.cli import output
 from minikafka.cli.failure import one_line, printable, unknown_name
+from tests.cli.conftest import read_terminal
 
 ROWS = (
     "from minikafka.cli.output import print_table\n"
@@ -34,14 +35,7 @@ def test_a_terminal_gets_a_table_in_colour_and_no_foreign_escape() -> None:
     environment.pop("NO_COLOR", None)
     subprocess.run([sys.executable, "-c", ROWS], stdout=follower, env=environment, check=True)
     os.close(follower)
-    shown = b""
-    while True:
-        try:
-            shown += os.read(leader, 10_000)
-        except OSError:
-            break
-    os.close(leader)
-    text = shown.decode()
+    text = read_terminal(leader).decode()
     assert "the title" in text
     assert "\x1b[" in text
     assert "\x1b[31mred" not in text
@@ -74,7 +68,7 @@ def test_times_are_utc_with_milliseconds(timestamp_ms: int, text: str) -> None:
     assert output.iso_time(timestamp_ms) == text
 
 
-def test_a_closed_stream_is_no_terminal() -> None:
+def test_a_closed_stream_is_not_a_terminal() -> None:
     closed = io.StringIO()
     closed.close()
     assert output.is_terminal(closed) is False

@@ -6,12 +6,15 @@ import pty
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine, lines_of, until
-from tests.live_broker import LiveBroker
+from minikafka import testing
+from tests.cli.conftest import CommandLine, lines_of, read_terminal, send
+from tests.kit.waiting import look_until
 
 
 def test_each_line_is_a_record_and_the_count_goes_to_stderr(cli: CommandLine, topic: str) -> None:
@@ -22,12 +25,12 @@ def test_each_line_is_a_record_and_the_count_goes_to_stderr(cli: CommandLine, to
     assert cli.end_offset(topic) == 1000
 
 
-def test_the_last_line_needs_no_end(cli: CommandLine, topic: str) -> None:
+def test_the_last_line_needs_no_line_end(cli: CommandLine, topic: str) -> None:
     cli.ok("produce", topic, stdin="a\nb")
     assert cli.end_offset(topic) == 2
 
 
-def test_no_line_is_no_record(cli: CommandLine, topic: str) -> None:
+def test_an_empty_stdin_sends_nothing(cli: CommandLine, topic: str) -> None:
     result = cli.run("produce", topic, stdin="")
     assert result.exit_code == 0
     assert result.stderr.startswith("0 records acknowledged")
@@ -60,28 +63,31 @@ def test_the_outcome_as_json(cli: CommandLine, topic: str, acks: str) -> None:
             }
         ],
     }
-    until(lambda: cli.end_offset(topic) == 2, "two records in the log")
+    look_until(lambda: cli.end_offset(topic) == 2, "two records in the log")
+
+
+def dumped(cli: CommandLine, broker: testing.Broker, topic: str, kind: str) -> list[dict[str, Any]]:
+    """Entries of one type in the log of a topic's partition 0."""
+    path = str(broker.data_dir / f"{topic}-0")
+    lines = cli.ok("log", "dump", "--records", "--json", path).splitlines()
+    return [entry for entry in map(json.loads, lines) if entry["type"] == kind]
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_compression_arrives(
-    cli: CommandLine, broker: LiveBroker, topic: str, compression: str
+    cli: CommandLine, broker: testing.Broker, topic: str, compression: str
 ) -> None:
     words = ["produce", topic, "--compression", compression, "--partition", "0"]
     cli.ok(*words, stdin=lines_of(["same"] * 100))
-    dumped = cli.ok("log", "dump", "--json", str(broker.data_dir / f"{topic}-0"))
-    entries = [json.loads(line) for line in dumped.splitlines()]
-    batches = [entry for entry in entries if entry["type"] == "batch"]
+    batches = dumped(cli, broker, topic, "batch")
     assert {batch["compression"] for batch in batches} == {compression}
     assert sum(batch["record_count"] for batch in batches) == 100
 
 
-def test_keys_headers_and_tombstones(cli: CommandLine, broker: LiveBroker, topic: str) -> None:
+def test_keys_headers_and_tombstones(cli: CommandLine, broker: testing.Broker, topic: str) -> None:
     words = ["--key-separator", "=>", "--header", "a=1", "--header", "b=x=y", "--null", "NIL"]
     cli.ok("produce", topic, *words, "--partition", "0", stdin="k=>v=>w\nk=>NIL\n=>\n")
-    dumped = cli.ok("log", "dump", "--records", "--json", str(broker.data_dir / f"{topic}-0"))
-    entries = [json.loads(line) for line in dumped.splitlines()]
-    records = [entry for entry in entries if entry["type"] == "record"]
+    records = dumped(cli, broker, topic, "record")
     assert [(record["key"], record["value"]) for record in records] == [
         ("k", "v=>w"),
         ("k", None),
@@ -90,7 +96,7 @@ def test_keys_headers_and_tombstones(cli: CommandLine, broker: LiveBroker, topic
     assert records[0]["headers"] == [{"key": "a", "value": "1"}, {"key": "b", "value": "x=y"}]
 
 
-def test_a_line_without_the_separator_stops_there(cli: CommandLine, topic: str) -> None:
+def test_a_line_without_the_separator_stops_produce(cli: CommandLine, topic: str) -> None:
     line = cli.fails("produce", topic, "--key-separator", ":", stdin="a:1\nb:2\nc\nd:4\n")
     assert "line 3 has no key separator ':': 'c'" in line
     assert "0 records acknowledged" in line
@@ -105,14 +111,14 @@ def test_a_topic_that_the_broker_creates_is_mentioned(cli: CommandLine) -> None:
     result = cli.run("produce", "brand-new", stdin="a\n")
     assert result.exit_code == 0
     assert result.stderr.splitlines()[0] == (
-        "there was no topic 'brand-new'; the broker has created it"
+        "topic 'brand-new' did not exist; the broker has created it"
     )
 
 
 def test_an_unknown_topic_that_is_not_created_comes_with_the_nearest_names(
     tmp_path: Path,
 ) -> None:
-    with LiveBroker(tmp_path, {"auto.create.topics.enable": "false"}) as broker:
+    with testing.broker({"auto.create.topics.enable": "false"}, directory=tmp_path) as broker:
         cli = CommandLine(broker.bootstrap)
         cli.ok("topic", "create", "payments")
         line = cli.fails("produce", "paymenst", stdin="a\n")
@@ -128,7 +134,7 @@ def test_a_record_that_is_refused_fails_the_command(cli: CommandLine, topic: str
     assert "0 records acknowledged (acks=all), 1 failed" in line
 
 
-def test_a_closed_stdin_and_a_file_are_read_to_the_end(
+def test_files_and_an_empty_stdin_are_read_to_the_end(
     cli: CommandLine, topic: str, tmp_path: Path
 ) -> None:
     source = tmp_path / "lines"
@@ -149,7 +155,7 @@ def test_a_stdin_that_cannot_be_read_is_named(cli: CommandLine, topic: str, tmp_
     assert "cannot read stdin: Bad file descriptor; 0 records acknowledged" in outcome.stderr
 
 
-def test_streams_that_are_closed_from_the_start(cli: CommandLine, topic: str) -> None:
+def test_closed_streams(cli: CommandLine, topic: str) -> None:
     program = f"{sys.executable} -m minikafka.cli.main"
     for command, exit_code in (
         (f"produce {topic} <&-", 0),
@@ -171,10 +177,8 @@ def test_a_signal_in_the_middle_reports_what_was_acknowledged(
     cli: CommandLine, topic: str, number: int, exit_code: int
 ) -> None:
     process = cli.start("produce", topic)
-    assert process.stdin is not None
-    process.stdin.write(lines_of(range(700)).encode())
-    process.stdin.flush()
-    until(lambda: cli.end_offset(topic) == 700, "700 records in the log")
+    send(process, lines_of(range(700)).encode())
+    look_until(lambda: cli.end_offset(topic) == 700, "700 records in the log")
     process.send_signal(number)
     outcome = cli.finish(process)
     assert outcome.exit_code == exit_code
@@ -184,7 +188,7 @@ def test_a_signal_in_the_middle_reports_what_was_acknowledged(
     assert len(outcome.stderr.splitlines()) == 1
 
 
-def test_a_signal_while_records_are_on_their_way_loses_count_of_none(
+def test_a_signal_while_records_are_in_flight_loses_count_of_none(
     cli: CommandLine, topic: str
 ) -> None:
     process = cli.start("produce", topic, "--json")
@@ -193,13 +197,12 @@ def test_a_signal_while_records_are_on_their_way_loses_count_of_none(
 
     def keep_writing() -> bool:
         assert process.stdin is not None
-        try:
-            os.write(process.stdin.fileno(), b"line\n" * 1000)
-        except BlockingIOError:
-            return cli.end_offset(topic) > 0
-        return False
+        with suppress(BlockingIOError):
+            while True:
+                os.write(process.stdin.fileno(), b"line\n" * 1000)
+        return cli.end_offset(topic) > 0
 
-    until(keep_writing, "a record in the log")
+    look_until(keep_writing, "a record in the log")
     process.send_signal(signal.SIGINT)
     process.stdin.close()
     process.stdin = None
@@ -210,25 +213,22 @@ def test_a_signal_while_records_are_on_their_way_loses_count_of_none(
     assert document["acknowledged"] == cli.end_offset(topic)
 
 
-def test_a_broker_that_is_gone_does_not_keep_ctrl_c_waiting_for_ever(tmp_path: Path) -> None:
-    with LiveBroker(tmp_path) as broker:
+def test_ctrl_c_does_not_wait_forever_for_a_dead_broker(tmp_path: Path) -> None:
+    with testing.broker(directory=tmp_path) as broker:
         cli = CommandLine(broker.bootstrap)
         cli.ok("topic", "create", "short", "--partitions", "1")
         process = cli.start("produce", "short")
-        assert process.stdin is not None
-        process.stdin.write(b"first\n")
-        process.stdin.flush()
-        until(lambda: cli.end_offset("short") == 1, "the first record in the log")
+        send(process, b"first\n")
+        look_until(lambda: cli.end_offset("short") == 1, "the first record in the log")
         broker.kill()
-        process.stdin.write(b"second\n")
-        process.stdin.flush()
+        send(process, b"second\n")
         process.send_signal(signal.SIGINT)
         outcome = cli.finish(process)
     assert outcome.exit_code == 130
     assert "1 record acknowledged" in outcome.stderr
 
 
-def test_a_person_who_waits_sees_progress(cli: CommandLine, topic: str) -> None:
+def test_a_terminal_shows_progress(cli: CommandLine, topic: str) -> None:
     """On a terminal, work that takes more than a second has a progress line."""
     leader, follower = pty.openpty()
     process = cli.start("produce", topic, stderr=follower)
@@ -236,8 +236,7 @@ def test_a_person_who_waits_sees_progress(cli: CommandLine, topic: str) -> None:
     assert process.stdin is not None
     shown = b""
     while b"acknowledged" not in shown:
-        process.stdin.write(b"line\n")
-        process.stdin.flush()
+        send(process, b"line\n")
         os.set_blocking(leader, False)
         try:
             shown += os.read(leader, 10_000)
@@ -245,12 +244,7 @@ def test_a_person_who_waits_sees_progress(cli: CommandLine, topic: str) -> None:
             cli.end_offset(topic)
     process.stdin.close()
     os.set_blocking(leader, True)
-    while True:
-        try:
-            shown += os.read(leader, 10_000)
-        except OSError:
-            break
-    os.close(leader)
+    shown += read_terminal(leader)
     process.stdin = None
     with process:
         process.communicate()

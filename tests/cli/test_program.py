@@ -32,7 +32,7 @@ def all_commands() -> list[list[str]]:
     return paths
 
 
-def test_help_lists_every_command_and_teaches_a_first_conversation() -> None:
+def test_help_lists_every_command_and_how_to_get_started() -> None:
     exit_code, stdout, _ = invoke("--help")
     assert exit_code == 0
     assert "minikafka topic create orders --partitions 3" in stdout
@@ -83,7 +83,7 @@ def test_without_a_command_the_help_is_shown_and_the_usage_is_wrong() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["prodcue"], "minikafka: No such command 'prodcue'"),
         (["produce"], "minikafka produce: Missing argument 'TOPIC'; see minikafka produce --help"),
@@ -109,10 +109,10 @@ def test_without_a_command_the_help_is_shown_and_the_usage_is_wrong() -> None:
         (["log", "dump", "no-such-file"], "does not exist"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(words: list[str], told: str) -> None:
+def test_wrong_usage_is_one_line_and_exit_code_2(words: list[str], expected: str) -> None:
     exit_code, stdout, stderr = invoke(*words)
     assert exit_code == 2
-    assert told in stderr
+    assert expected in stderr
     assert len(stderr.splitlines()) == 1
     assert stdout == ""
 

@@ -1,4 +1,4 @@
-"""Templates for consumed records, and lines as records."""
+"""Consumed records as text: templates and JSON."""
 
 import json
 
@@ -7,15 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.cli.failure import CommandFailed
 from minikafka.cli.record_format import (
     PLACEHOLDER_NAMES,
     compile_format,
     json_line,
     unescape,
 )
-from minikafka.cli.record_line import LineReader
-from minikafka_client import ConsumerRecord, ProducerRecord
+from minikafka_client import ConsumerRecord
 
 RECORD = ConsumerRecord(
     "orders", 2, 41, 1_357_034_400_123, b"k", b"\xff", (("a", b"1"), ("b", None))
@@ -46,7 +44,7 @@ def test_null_is_written_as_null() -> None:
 
 
 @pytest.mark.parametrize("template", ["{", "}", "{nonsense}", "{}", "{key!r}", "{key:>9}", "{0}"])
-def test_what_is_no_placeholder_is_wrong_usage(template: str) -> None:
+def test_unknown_placeholders_are_wrong_usage(template: str) -> None:
     with pytest.raises(click.UsageError, match="--format"):
         compile_format(template, "")
 
@@ -60,7 +58,7 @@ def test_every_placeholder_is_in_the_help() -> None:
 
 
 @given(st.text())
-def test_text_without_backslash_means_itself(text: str) -> None:
+def test_an_escaped_backslash_is_a_backslash(text: str) -> None:
     assert unescape(text.replace("\\", "\\\\")) == text
 
 
@@ -80,25 +78,7 @@ def test_a_line_of_json() -> None:
 
 
 @given(st.binary(), st.none() | st.binary())
-def test_json_has_one_line_whatever_the_bytes(value: bytes, key: bytes | None) -> None:
+def test_json_is_one_line_whatever_the_bytes(value: bytes, key: bytes | None) -> None:
     line = json_line(RECORD._replace(key=key, value=value))
     assert len(line.splitlines()) == 1
     assert json.loads(line)["offset"] == 41
-
-
-@given(st.lists(st.binary(max_size=5).filter(lambda value: value != b"NIL")), st.booleans())
-def test_lines_become_records(values: list[bytes], has_keys: bool) -> None:
-    reader = LineReader(
-        key_separator=b"=>" if has_keys else None, null_text=b"NIL", headers=[("h", b"1")]
-    )
-    lines = [b"k=>" + value for value in values] if has_keys else values
-    key = b"k" if has_keys else None
-    expected = [ProducerRecord(value, key, (("h", b"1"),)) for value in values]
-    assert reader.records(lines) == expected
-
-
-def test_line_numbers_go_on_from_block_to_block() -> None:
-    reader = LineReader(key_separator=b":")
-    reader.records([b"a:1", b"b:2"])
-    with pytest.raises(CommandFailed, match="line 4 has no key separator ':': 'oops'"):
-        reader.records([b"c:3", b"oops"])

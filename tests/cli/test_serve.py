@@ -1,5 +1,6 @@
 """`minikafka serve`: what it prints, how it stops, what it refuses."""
 
+import os
 import signal
 import socket
 from pathlib import Path
@@ -7,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from minikafka import testing
 from minikafka.cli.main import main
 from tests.cli.conftest import CommandLine
-from tests.live_broker import LiveBroker
 
 
 def refused(*words: str, exit_code: int) -> str:
@@ -35,30 +36,28 @@ def refused(*words: str, exit_code: int) -> str:
         (["--set", "process.roles=controller"], "name the controllers"),
     ],
 )
-def test_a_quorum_that_cannot_be_is_a_usage_error(words: list[str], expected: str) -> None:
+def test_an_impossible_quorum_is_a_usage_error(words: list[str], expected: str) -> None:
     assert expected in refused("--ephemeral", *words, exit_code=2)
 
 
-def test_an_internal_listener_that_cannot_be_is_told() -> None:
+def test_an_internal_listener_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = refused(
+        line = refused(
             *("--ephemeral", "--listen", "127.0.0.1:0", "--quorum", f"1@127.0.0.1:{port}"),
             exit_code=1,
         )
-    assert f"127.0.0.1:{port}" in told
-    assert "minikafka.internal.listener" in told
+    assert f"127.0.0.1:{port}" in line
+    assert "minikafka.internal.listener" in line
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
 def test_ready_is_the_only_line_and_a_signal_ends_it_with_0(tmp_path: Path, number: int) -> None:
-    with LiveBroker(tmp_path) as broker:
+    with testing.broker(directory=tmp_path) as broker:
         CommandLine(broker.bootstrap).ok("topic", "create", "kept")
-        assert broker.process.stdout is not None
         broker.process.send_signal(number)
-        assert broker.process.stdout.read() == b""
-        assert broker.process.wait() == 0
-        broker.process.stdout.close()
+        assert os.read(broker.process.fileno(), 1) == b""
+        assert broker.stop() == 0
         broker.start()
         assert CommandLine(broker.bootstrap).ok("topic", "list") == "kept\n"
 
@@ -66,7 +65,7 @@ def test_ready_is_the_only_line_and_a_signal_ends_it_with_0(tmp_path: Path, numb
 def test_an_ephemeral_broker_leaves_nothing(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    with LiveBroker(tmp_path) as plain:
+    with testing.broker(directory=tmp_path) as plain:
         cli = CommandLine(plain.bootstrap)
         cli.environment["TMPDIR"] = str(temporary)
         process = cli.start("serve", "--ephemeral", "--listen", "127.0.0.1:0")
@@ -79,7 +78,7 @@ def test_an_ephemeral_broker_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["--listen", "localhost"], "An address is HOST:PORT"),
         (["--listen", "localhost:99999"], "'localhost:99999'"),
@@ -90,8 +89,8 @@ def test_an_ephemeral_broker_leaves_nothing(tmp_path: Path) -> None:
         (["--config", "no-such-file.toml"], "does not exist"),
     ],
 )
-def test_wrong_usage(words: list[str], told: str) -> None:
-    assert told in refused(*words, exit_code=2)
+def test_wrong_usage(words: list[str], expected: str) -> None:
+    assert expected in refused(*words, exit_code=2)
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
@@ -102,9 +101,28 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 
 
 def test_a_directory_in_use_is_named_with_the_process(tmp_path: Path) -> None:
-    with LiveBroker(tmp_path) as broker:
+    with testing.broker(directory=tmp_path) as broker:
         line = refused(
             "--listen", "127.0.0.1:0", "--data-dir", str(broker.data_dir), exit_code=1
         )  # fmt: skip
-        assert str(broker.process.pid) in line
+        assert str(broker.pid) in line
     assert str(broker.data_dir) in line
+
+
+@pytest.mark.parametrize("way", ["option", "variable"])
+def test_a_broker_can_end_with_its_stdin(cli: CommandLine, way: str) -> None:
+    words = ["serve", "--ephemeral", "--listen", "127.0.0.1:0"]
+    if way == "option":
+        words.append("--until-stdin-closes")
+    else:
+        cli.environment["MINIKAFKA_UNTIL_STDIN_CLOSES"] = "1"
+    process = cli.start(*words)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout.readline().startswith(b"ready: ")
+    process.stdin.write(b"read and ignored")
+    process.stdin.flush()
+    assert process.poll() is None
+    process.stdin.close()
+    assert process.stdout.read() == b""
+    assert process.wait() == 0

@@ -4,8 +4,10 @@ from tests.cli.conftest import CommandLine
 
 
 def test_a_topic_is_created_listed_described_altered_and_deleted(cli: CommandLine) -> None:
-    told = cli.ok("topic", "create", "life", "--partitions", "3", "--config", "retention.ms=60000")
-    assert told == "created life: 3 partitions, replication factor 1\n"
+    stdout = cli.ok(
+        "topic", "create", "life", "--partitions", "3", "--config", "retention.ms=60000"
+    )
+    assert stdout == "created life: 3 partitions, replication factor 1\n"
     assert "life" in cli.ok("topic", "list").splitlines()
 
     described = cli.ok("topic", "describe", "life").splitlines()
@@ -14,12 +16,12 @@ def test_a_topic_is_created_listed_described_altered_and_deleted(cli: CommandLin
     assert described[1].split()[:3] == ["PARTITION", "LEADER", "EPOCH"]
     assert [line.split()[0] for line in described[2:]] == ["0", "1", "2"]
 
-    told = cli.ok(
+    stdout = cli.ok(
         "topic", "alter", "life", "--partitions", "5", "--delete-config", "retention.ms",
         "--config", "cleanup.policy=compact",
     )  # fmt: skip
-    assert told == (
-        "altered life: cleanup.policy=compact, retention.ms back to its default, 5 partitions\n"
+    assert stdout == (
+        "altered life: cleanup.policy=compact, retention.ms reset to its default, 5 partitions\n"
     )
     (topic,) = cli.json("topic", "describe", "life")["topics"]
     assert topic["configs"] == {"cleanup.policy": "compact"}
@@ -29,7 +31,7 @@ def test_a_topic_is_created_listed_described_altered_and_deleted(cli: CommandLin
     assert "life" not in cli.ok("topic", "list").splitlines()
 
 
-def test_topic_documents_have_a_shape_to_rely_on(cli: CommandLine) -> None:
+def test_topic_documents_have_a_fixed_shape(cli: CommandLine) -> None:
     created = cli.json("topic", "create", "shape", "--partitions", "1")
     (entry,) = created["created"]
     assert created == {"created": [entry], "existing": [], "validate_only": False}
@@ -78,7 +80,7 @@ def test_topic_documents_have_a_shape_to_rely_on(cli: CommandLine) -> None:
     assert cli.json("topic", "delete", "shape") == {"deleted": ["shape"], "missing": []}
 
 
-def test_describe_without_a_name_describes_all_but_internal_topics(
+def test_describe_without_a_name_shows_all_but_internal_topics(
     cli: CommandLine, topic: str
 ) -> None:
     described = cli.json("topic", "describe")["topics"]
@@ -89,12 +91,12 @@ def test_describe_without_a_name_describes_all_but_internal_topics(
     assert topic in cli.ok("topic", "describe")
 
 
-def test_an_existing_topic_is_a_failure_unless_it_is_not(cli: CommandLine, topic: str) -> None:
+def test_an_existing_topic_is_a_failure_without_if_not_exists(cli: CommandLine, topic: str) -> None:
     line = cli.fails("topic", "create", topic)
     assert line.startswith("minikafka topic create: ")
     assert topic in line
     assert "TOPIC_ALREADY_EXISTS" in line
-    assert cli.ok("topic", "create", topic, "--if-not-exists") == f"{topic} exists already\n"
+    assert cli.ok("topic", "create", topic, "--if-not-exists") == f"{topic} already exists\n"
 
 
 def test_one_topic_that_cannot_be_created_does_not_stop_the_others(cli: CommandLine) -> None:
@@ -111,8 +113,8 @@ def test_one_topic_that_cannot_be_created_does_not_stop_the_others(cli: CommandL
 
 
 def test_validate_only_creates_nothing(cli: CommandLine) -> None:
-    told = cli.ok("topic", "create", "perhaps", "--validate-only", "--partitions", "2")
-    assert told == "could create perhaps: 2 partitions, replication factor 1\n"
+    stdout = cli.ok("topic", "create", "perhaps", "--validate-only", "--partitions", "2")
+    assert stdout == "could create perhaps: 2 partitions, replication factor 1\n"
     assert "perhaps" not in cli.ok("topic", "list").splitlines()
 
 
@@ -128,9 +130,9 @@ def test_an_unknown_topic_comes_with_the_nearest_names(cli: CommandLine) -> None
     assert line.endswith("create it with `minikafka topic create zzzzz`")
 
 
-def test_deleting_a_missing_topic_may_be_fine(cli: CommandLine, topic: str) -> None:
-    told = cli.ok("topic", "delete", "never-was", topic, "--if-exists")
-    assert told == f"deleted {topic}\nnever-was does not exist\n"
+def test_deleting_a_missing_topic_succeeds_with_if_exists(cli: CommandLine, topic: str) -> None:
+    stdout = cli.ok("topic", "delete", "never-was", topic, "--if-exists")
+    assert stdout == f"deleted {topic}\nnever-was does not exist\n"
 
 
 def test_a_setting_that_does_not_exist_is_refused_by_name(cli: CommandLine, topic: str) -> None:

@@ -65,7 +65,7 @@ def test_a_transaction_is_terminated_and_its_producer_fenced(
     assert before["transactional_id"] == topic
 
 
-def test_names_that_nobody_knows(cli: CommandLine, topic: str, producer: Producer) -> None:
+def test_unknown_names(cli: CommandLine, topic: str, producer: Producer) -> None:
     assert producer.prepared_transaction is None
     unknown = topic[:-1]
     for words in (
@@ -81,27 +81,27 @@ def test_names_that_nobody_knows(cli: CommandLine, topic: str, producer: Produce
     line = cli.fails("transaction", "list", "--state", "Open", exit_code=2)
     assert "'Open' is not one of 'empty', 'ongoing'" in line
     line = cli.fails("transaction", "complete", topic, "--stored", "7", exit_code=2)
-    assert "--stored: '7' is no prepared transaction" in line
+    assert "--stored: '7' is not a prepared transaction" in line
 
 
-def test_what_its_coordinator_knows_does_not_hang(
+def test_a_transaction_known_to_its_coordinator_is_not_hanging(
     cli: CommandLine, topic: str, producer: Producer
 ) -> None:
     with producer.transaction():
         producer.send(topic, b"a", partition=1)
         producer.flush()
         assert cli.ok("transaction", "find-hanging", "--topic", topic, "--silent-for", "0") == (
-            "no transaction hangs\n"
+            "no hanging transactions\n"
         )
         words = ("transaction", "abort-hanging", topic, "1", "0", "--silent-for", "0")
         line = cli.fails(*words)
-        assert f"no transaction hangs at offset 0 of partition 1 of topic '{topic}'" in line
+        assert (
+            f"no hanging transaction starts at offset 0 of partition 1 of topic '{topic}'" in line
+        )
     assert cli.json("transaction", "find-hanging") == {"hanging": []}
 
 
-def test_two_phase_commit_has_to_be_allowed(
-    cli: CommandLine, topic: str, producer: Producer
-) -> None:
+def test_two_phase_commit_must_be_enabled(cli: CommandLine, topic: str, producer: Producer) -> None:
     assert producer.prepared_transaction is None
     line = cli.fails("transaction", "complete", topic, "--stored", "1000:7")
     assert "transaction.two.phase.commit.enable=true" in line

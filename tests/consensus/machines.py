@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from minikafka.consensus import (
-    Effect,
-    Entry,
-    Event,
-    Message,
-    QuorumConfig,
-    RaftLog,
-    RaftNode,
-    Received,
-    Role,
-    Send,
-)
+from minikafka import consensus
 from minikafka.consensus.messages import AppendRequest, AppendResponse, VoteRequest, VoteResponse
 from minikafka.consensus.snapshot import encode_snapshot
 
@@ -27,12 +16,11 @@ FIVE = frozenset({1, 2, 3, 4, 5})
 SNAPSHOT = encode_snapshot([b"snapshot"])
 
 
-def entries(*epochs: int) -> tuple[Entry, ...]:
-    """One entry of each epoch."""
-    return tuple(Entry(epoch, b"payload of epoch %d" % epoch) for epoch in epochs)
+def entries(*epochs: int) -> tuple[consensus.Entry, ...]:
+    return tuple(consensus.Entry(epoch, b"payload of epoch %d" % epoch) for epoch in epochs)
 
 
-def no_older_entries(first: int, end: int, size_bytes_max: int) -> Sequence[Entry]:
+def no_older_entries(first: int, end: int, size_bytes_max: int) -> Sequence[consensus.Entry]:
     raise AssertionError("everything is in memory")
 
 
@@ -56,9 +44,9 @@ def raft(
     snapshot_piece_size_bytes: int = 4,
     snapshot_size_bytes_max: int = 100,
     observers_max: int = 2,
-) -> RaftNode:
+) -> consensus.RaftNode:
     """A node with one entry of each epoch behind the base; it has not started."""
-    config = QuorumConfig(
+    config = consensus.QuorumConfig(
         node_id,
         voters,
         append_size_bytes_max=append_size_bytes_max,
@@ -67,8 +55,8 @@ def raft(
         snapshot_size_bytes_max=snapshot_size_bytes_max,
         observers_max=observers_max,
     )
-    log = RaftLog(*base, entries(*epochs), no_older_entries, 10**6)
-    return RaftNode(
+    log = consensus.RaftLog(*base, entries(*epochs), no_older_entries, 10**6)
+    return consensus.RaftNode(
         config,
         log,
         epoch=log.last_epoch if epoch is None else epoch,
@@ -79,25 +67,29 @@ def raft(
     )
 
 
-def role(node: RaftNode) -> Role:
+def role(node: consensus.RaftNode) -> consensus.Role:
     """Its role now (type checkers believe that an attribute stays what it was)."""
     return node.role
 
 
-def receive(node: RaftNode, sender: int, message: Message, now: float = 0.0) -> list[Effect]:
-    return node.handle(Received(sender, message), now)
+def receive(
+    node: consensus.RaftNode, sender: int, message: consensus.Message, now: float = 0.0
+) -> list[consensus.Effect]:
+    return node.handle(consensus.Received(sender, message), now)
 
 
-def handle(node: RaftNode, event: Event, now: float = 0.0) -> list[Effect]:
+def handle(
+    node: consensus.RaftNode, event: consensus.Event, now: float = 0.0
+) -> list[consensus.Effect]:
     return node.handle(event, now)
 
 
-def sent(effects: Iterable[Effect], to: int | None = None) -> list[Message]:
+def sent(effects: Iterable[consensus.Effect], to: int | None = None) -> list[consensus.Message]:
     """The messages among effects, all or those to one node."""
     return [
         effect.message
         for effect in effects
-        if isinstance(effect, Send) and to in {None, effect.node_id}
+        if isinstance(effect, consensus.Send) and to in {None, effect.node_id}
     ]
 
 
@@ -105,49 +97,67 @@ def of_kind(effects: Iterable[object], kind: type[T]) -> list[T]:
     return [effect for effect in effects if isinstance(effect, kind)]
 
 
-def epochs_of(log: RaftLog) -> list[int]:
+def epochs_of(log: consensus.RaftLog) -> list[int]:
     """Epoch of each entry, the base left out."""
     return [log.epoch_at(index) for index in range(log.base_index + 1, log.last_index + 1)]
 
 
-def elect(node: RaftNode, *, now: float = 0.0, voters: Iterable[int] = (2,)) -> list[Effect]:
+def elect(
+    node: consensus.RaftNode, *, now: float = 0.0, voters: Iterable[int] = (2,)
+) -> list[consensus.Effect]:
     """Let a node start, ask, and win with the votes of some; what it does as the leader."""
     node.start(now)
     deadline = node.deadline()
     assert deadline is not None
     now = max(now, deadline)
     node.expire(now)
-    effects: list[Effect] = []
+    effects: list[consensus.Effect] = []
     for is_pre_vote in (True, False):
         asked = node.epoch + is_pre_vote
         for voter in voters:
             response = VoteResponse(node.epoch, asked, is_pre_vote, True)
             effects = receive(node, voter, response, now)
-    assert role(node) is Role.LEADER
+    assert role(node) is consensus.Role.LEADER
     return effects
 
 
-def accept(node: RaftNode, sender: int, index: int | None = None, now: float = 0.0) -> list[Effect]:
+def started(*epochs: int, **options: Any) -> consensus.RaftNode:
+    """A machine, see `raft`, that has started."""
+    node = raft(*epochs, **options)
+    node.start(0.0)
+    return node
+
+
+def leader(*epochs: int, **options: Any) -> consensus.RaftNode:
+    """A machine, see `raft`, that node 2 has elected."""
+    node = raft(*epochs, **options)
+    elect(node)
+    return node
+
+
+def accept(
+    node: consensus.RaftNode, sender: int, index: int | None = None, now: float = 0.0
+) -> list[consensus.Effect]:
     """A follower acknowledges everything up to an index, or all there is."""
     last = node.log.last_index if index is None else index
     return receive(node, sender, AppendResponse(node.epoch, True, 0, last, 0), now)
 
 
 def reject(
-    node: RaftNode, sender: int, previous: int, index: int, epoch: int, now: float = 0.0
-) -> list[Effect]:
+    node: consensus.RaftNode, sender: int, previous: int, index: int, epoch: int, now: float = 0.0
+) -> list[consensus.Effect]:
     return receive(node, sender, AppendResponse(node.epoch, False, previous, index, epoch), now)
 
 
 def append(
-    node: RaftNode,
+    node: consensus.RaftNode,
     previous: tuple[int, int],
     *epochs: int,
     leader: int = 2,
     epoch: int | None = None,
     commit_index: int = 0,
     now: float = 0.0,
-) -> list[Effect]:
+) -> list[consensus.Effect]:
     """A leader sends entries behind (index, epoch)."""
     request = AppendRequest(
         node.epoch if epoch is None else epoch, *previous, commit_index, entries(*epochs)
@@ -156,7 +166,7 @@ def append(
 
 
 def ask_for_vote(
-    node: RaftNode,
+    node: consensus.RaftNode,
     candidate: int,
     epoch: int,
     last: tuple[int, int],

@@ -1,4 +1,4 @@
-"""What a node of the quorum finds on its disk after crashes and damage."""
+"""The files of a quorum node after crashes and damage."""
 
 from __future__ import annotations
 
@@ -45,6 +45,11 @@ def open_log(disk: MemoryDisk, config: QuorumConfig = THREE, *, sync: bool = Tru
     return DurableLog.open(disk, "d", config, sync=sync)
 
 
+def new_log() -> tuple[MemoryDisk, DurableLog]:
+    disk = new_disk()
+    return disk, open_log(disk)
+
+
 def store(durable: DurableLog, *effects: Persist, commit_index: int = 0) -> None:
     """As a machine does it: its log changes first."""
     for effect in effects:
@@ -69,7 +74,7 @@ def read(durable: DurableLog) -> list[Entry]:
 
 
 @pytest.mark.parametrize("sync", [True, False])
-def test_what_was_written_is_found_again(sync: bool) -> None:
+def test_everything_written_is_read_back(sync: bool) -> None:
     disk = new_disk()
     durable = open_log(disk, sync=sync)
     assert (durable.epoch, durable.vote, durable.log.last_index) == (0, None, 0)
@@ -89,8 +94,7 @@ def test_what_was_written_is_found_again(sync: bool) -> None:
 
 
 def test_a_snapshot_takes_the_place_of_entries() -> None:
-    disk = new_disk()
-    durable = open_log(disk)
+    disk, durable = new_log()
     store(durable, PersistEntries(1, entries(1, 1, 2, 2)))
     size_bytes = durable.size_bytes
     durable.compact(3, [b"a", b"b"])
@@ -105,8 +109,7 @@ def test_a_snapshot_takes_the_place_of_entries() -> None:
 
 
 def test_a_snapshot_of_a_leader_takes_the_place_of_everything() -> None:
-    disk = new_disk()
-    durable = open_log(disk)
+    disk, durable = new_log()
     store(durable, PersistEntries(1, entries(*[1] * 9)))
     snapshot = encode_snapshot([b"theirs"])
     store(durable, PersistSnapshot(4, 2, snapshot), commit_index=4)
@@ -172,11 +175,8 @@ def test_power_failures_take_nothing_that_was_promised(seed: int, dice: Random) 
 
 
 @pytest.mark.parametrize("operation", ["pwritev", "fsync", "truncate"])
-def test_after_a_failure_that_leaves_it_open_what_is_stored_it_is_not_usable(
-    operation: str,
-) -> None:
-    disk = new_disk()
-    durable = open_log(disk)
+def test_a_failure_that_leaves_the_content_unknown_makes_it_unusable(operation: str) -> None:
+    disk, durable = new_log()
     store(durable, PersistEntries(1, entries(1, 1)))
     assert durable.is_usable
     disk.fail(operation, LOG_FILE)
@@ -186,8 +186,7 @@ def test_after_a_failure_that_leaves_it_open_what_is_stored_it_is_not_usable(
 
 
 def test_a_snapshot_that_cannot_be_written_changes_nothing() -> None:
-    disk = new_disk()
-    durable = open_log(disk)
+    disk, durable = new_log()
     store(durable, PersistEntries(1, entries(1, 1, 1)))
     disk.fail("rename")
     with pytest.raises(OSError, match="on purpose"):
@@ -201,8 +200,7 @@ def test_a_snapshot_that_cannot_be_written_changes_nothing() -> None:
 
 
 def test_a_snapshot_that_got_its_name_before_the_failure_is_there() -> None:
-    disk = new_disk()
-    durable = open_log(disk)
+    disk, durable = new_log()
     store(durable, PersistEntries(1, entries(1, 1, 1)))
     syncs = count()
 
@@ -216,11 +214,10 @@ def test_a_snapshot_that_got_its_name_before_the_failure_is_there() -> None:
     assert open_log(disk).stored_snapshot() == (2, [b"a"])
 
 
-def test_what_cannot_be_remembered_at_the_end_is_only_logged(
+def test_a_failure_to_store_the_commit_index_on_close_is_only_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    disk = new_disk()
-    durable = open_log(disk)
+    disk, durable = new_log()
     disk.fail("pwritev", SYNCED_FILE)
     durable.close()
     assert SYNCED_FILE in caplog.text
@@ -246,7 +243,7 @@ def test_a_voter_that_lost_what_it_had_acknowledged_does_not_start() -> None:
 
 
 @pytest.mark.parametrize("config", [ALONE, OBSERVER])
-def test_who_contradicts_nobody_goes_on_with_what_is_left(
+def test_a_node_that_cannot_contradict_others_goes_on_with_what_is_left(
     config: QuorumConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = damaged_tail(config)
@@ -261,8 +258,7 @@ def test_who_contradicts_nobody_goes_on_with_what_is_left(
 
 
 def test_a_torn_write_is_not_a_loss(caplog: pytest.LogCaptureFixture) -> None:
-    disk = new_disk()
-    durable = open_log(disk)
+    disk, durable = new_log()
     store(durable, PersistEntries(1, entries(1)))
     disk.fail("fsync", LOG_FILE)
     with pytest.raises(OSError, match="on purpose"):
@@ -276,8 +272,7 @@ def test_a_torn_write_is_not_a_loss(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_an_entry_that_is_removed_on_purpose_is_not_a_loss() -> None:
-    disk = new_disk()
-    durable = open_log(disk)
+    disk, durable = new_log()
     store(durable, PersistEntries(1, entries(1, 1, 1)))
     store(durable, PersistEntries(2, entries(2)))
     disk.crash(power_loss=True)
@@ -336,7 +331,7 @@ def test_a_log_that_is_missing_is_refused_unless_the_node_is_alone(
                 open_log(disk, config)
 
 
-def test_a_damaged_note_of_what_was_synced_is_not_needed() -> None:
+def test_a_damaged_quorum_synced_file_is_not_needed() -> None:
     disk = new_disk()
     store(open_log(disk), PersistEntries(1, entries(1)), commit_index=1)
     disk.crash()

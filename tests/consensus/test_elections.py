@@ -13,301 +13,267 @@ from minikafka.consensus import (
     RoleChanged,
     Send,
     TransferLeadership,
+    messages,
 )
-from minikafka.consensus.messages import (
-    AppendRequest,
-    AppendResponse,
-    CampaignRequest,
-    VoteRequest,
-    VoteResponse,
-)
-from tests.consensus.machines import (
-    FIVE,
-    accept,
-    append,
-    ask_for_vote,
-    elect,
-    handle,
-    of_kind,
-    raft,
-    receive,
-    role,
-    sent,
-)
+from tests.consensus import machines
 
 
-def test_a_quorum_of_one_leads_at_once_and_needs_no_timer() -> None:
-    node = raft(voters=frozenset({1}))
+def test_a_quorum_of_one_leads_immediately_and_needs_no_timer() -> None:
+    node = machines.raft(voters=frozenset({1}))
     effects = node.start(0.0)
-    assert role(node) is Role.LEADER
+    assert machines.role(node) is Role.LEADER
     assert node.is_ready
     assert node.deadline() is None
     assert effects[0] == PersistState(1, 1)
-    assert not sent(effects)
+    assert not machines.sent(effects)
     assert not node.expire(1000.0)
-    assert role(node) is Role.LEADER
+    assert machines.role(node) is Role.LEADER
 
 
 def test_a_voter_waits_then_asks_then_campaigns_then_leads() -> None:
-    node = raft(1, 1)
-    assert not sent(node.start(10.0))
+    node = machines.raft(1, 1)
+    assert not machines.sent(node.start(10.0))
     assert not node.expire(10.0)  # too early
     deadline = node.deadline()
     assert deadline == 10.125
     effects = node.expire(deadline)
-    assert role(node) is Role.PROSPECTIVE
-    assert effects[1:] == [Send(to, VoteRequest(2, 1, 2, True)) for to in (2, 3)]
+    assert machines.role(node) is Role.PROSPECTIVE
+    assert effects[1:] == [Send(to, messages.VoteRequest(2, 1, 2, True)) for to in (2, 3)]
     assert node.epoch == 1  # a pre-vote promises nothing
-    effects = receive(node, 2, VoteResponse(1, 2, True, True), deadline)
-    assert role(node) is Role.CANDIDATE
+    effects = machines.receive(node, 2, messages.VoteResponse(1, 2, True, True), deadline)
+    assert machines.role(node) is Role.CANDIDATE
     assert effects[0] == PersistState(2, 1)  # before anybody is asked
-    assert sent(effects) == [VoteRequest(2, 1, 2, False)] * 2
-    effects = receive(node, 3, VoteResponse(2, 2, False, True), deadline)
-    assert role(node) is Role.LEADER
+    assert machines.sent(effects) == [messages.VoteRequest(2, 1, 2, False)] * 2
+    effects = machines.receive(node, 3, messages.VoteResponse(2, 2, False, True), deadline)
+    assert machines.role(node) is Role.LEADER
     assert node.leader_id == 1
-    assert of_kind(effects, RoleChanged) == [RoleChanged(Role.LEADER, 2, 1)]
-    assert of_kind(sent(effects, 2), AppendRequest)[0].entries[0].payload == b""
+    assert machines.of_kind(effects, RoleChanged) == [RoleChanged(Role.LEADER, 2, 1)]
+    assert (
+        machines.of_kind(machines.sent(effects, 2), messages.AppendRequest)[0].entries[0].payload
+        == b""
+    )
 
 
 def test_two_of_five_are_no_majority() -> None:
-    node = raft(voters=FIVE)
-    node.start(0.0)
+    node = machines.started(voters=machines.FIVE)
     node.expire(1.0)
-    receive(node, 2, VoteResponse(0, 1, True, True), 1.0)
-    assert role(node) is Role.PROSPECTIVE
-    receive(node, 2, VoteResponse(0, 1, True, True), 1.0)  # the same one again
-    assert role(node) is Role.PROSPECTIVE
-    receive(node, 3, VoteResponse(0, 1, True, True), 1.0)
-    assert role(node) is Role.CANDIDATE
+    machines.receive(node, 2, messages.VoteResponse(0, 1, True, True), 1.0)
+    assert machines.role(node) is Role.PROSPECTIVE
+    machines.receive(node, 2, messages.VoteResponse(0, 1, True, True), 1.0)  # the same one again
+    assert machines.role(node) is Role.PROSPECTIVE
+    machines.receive(node, 3, messages.VoteResponse(0, 1, True, True), 1.0)
+    assert machines.role(node) is Role.CANDIDATE
 
 
 def test_answers_that_come_too_late_count_for_nothing() -> None:
-    node = raft()
-    node.start(0.0)
-    receive(node, 2, VoteResponse(0, 1, True, True), 0.0)
-    assert role(node) is Role.FOLLOWER
+    node = machines.started()
+    machines.receive(node, 2, messages.VoteResponse(0, 1, True, True), 0.0)
+    assert machines.role(node) is Role.FOLLOWER
     node.expire(1.0)
-    receive(node, 2, VoteResponse(0, 1, False, True), 1.0)  # of an older campaign
-    receive(node, 9, VoteResponse(0, 1, True, True), 1.0)  # not a voter
-    assert role(node) is Role.PROSPECTIVE
-    receive(node, 2, VoteResponse(0, 1, True, True), 1.0)
-    receive(node, 3, VoteResponse(0, 1, True, True), 1.0)  # a pre-vote is no vote
-    assert role(node) is Role.CANDIDATE
+    machines.receive(node, 2, messages.VoteResponse(0, 1, False, True), 1.0)  # of an older campaign
+    machines.receive(node, 9, messages.VoteResponse(0, 1, True, True), 1.0)  # not a voter
+    assert machines.role(node) is Role.PROSPECTIVE
+    machines.receive(node, 2, messages.VoteResponse(0, 1, True, True), 1.0)
+    machines.receive(node, 3, messages.VoteResponse(0, 1, True, True), 1.0)  # a pre-vote is no vote
+    assert machines.role(node) is Role.CANDIDATE
 
 
-def test_who_cannot_win_any_more_tries_again_soon() -> None:
-    node = raft()
-    node.start(0.0)
+def test_a_candidate_that_has_lost_retries_soon() -> None:
+    node = machines.started()
     node.expire(1.0)
-    receive(node, 2, VoteResponse(0, 1, True, False), 1.0)
-    assert role(node) is Role.PROSPECTIVE  # the third may say yes
-    receive(node, 3, VoteResponse(0, 1, True, False), 1.0)
-    assert role(node) is Role.FOLLOWER
+    machines.receive(node, 2, messages.VoteResponse(0, 1, True, False), 1.0)
+    assert machines.role(node) is Role.PROSPECTIVE  # the third may say yes
+    machines.receive(node, 3, messages.VoteResponse(0, 1, True, False), 1.0)
+    assert machines.role(node) is Role.FOLLOWER
     assert node.deadline() == 1.125
     node.expire(1.125)
-    assert role(node) is Role.PROSPECTIVE
-    handle(node, PeerLost(2), 1.2)
-    assert role(node) is Role.PROSPECTIVE
-    handle(node, PeerLost(3), 1.2)
-    assert role(node) is Role.FOLLOWER
+    assert machines.role(node) is Role.PROSPECTIVE
+    machines.handle(node, PeerLost(2), 1.2)
+    assert machines.role(node) is Role.PROSPECTIVE
+    machines.handle(node, PeerLost(3), 1.2)
+    assert machines.role(node) is Role.FOLLOWER
 
 
-def test_an_election_without_answers_is_begun_anew_with_a_pre_vote() -> None:
-    node = raft()
-    node.start(0.0)
+def test_an_election_without_answers_restarts_with_a_pre_vote() -> None:
+    node = machines.started()
     node.expire(1.0)
-    receive(node, 2, VoteResponse(0, 1, True, True), 1.0)
-    assert role(node) is Role.CANDIDATE
+    machines.receive(node, 2, messages.VoteResponse(0, 1, True, True), 1.0)
+    assert machines.role(node) is Role.CANDIDATE
     node.expire(2.0)
-    assert role(node) is Role.PROSPECTIVE
+    assert machines.role(node) is Role.PROSPECTIVE
     assert node.epoch == 1
     node.expire(3.0)
-    assert role(node) is Role.PROSPECTIVE
+    assert machines.role(node) is Role.PROSPECTIVE
     assert node.epoch == 1
 
 
 @pytest.mark.parametrize("is_pre_vote", [True, False])
 def test_a_vote_needs_a_log_that_is_not_behind(is_pre_vote: bool) -> None:
     for last, is_granted in [((2, 9), False), ((3, 2), False), ((3, 3), True), ((4, 1), True)]:
-        node = raft(1, 2, 3)
-        node.start(0.0)
-        assert ask_for_vote(node, 2, 5, last, is_pre_vote=is_pre_vote) is is_granted
+        node = machines.started(1, 2, 3)
+        assert machines.ask_for_vote(node, 2, 5, last, is_pre_vote=is_pre_vote) is is_granted
 
 
 def test_a_vote_is_given_once_in_an_epoch_and_is_on_disk_first() -> None:
-    node = raft(1)
-    node.start(0.0)
-    effects = receive(node, 2, VoteRequest(2, 1, 1, False))
-    assert of_kind(effects, PersistState) == [PersistState(2, None), PersistState(2, 2)]
-    assert effects[-1] == Send(2, VoteResponse(2, 2, False, True))
-    assert not ask_for_vote(node, 3, 2, (1, 1))
-    assert ask_for_vote(node, 2, 2, (1, 1))  # the answer was lost
-    assert ask_for_vote(node, 3, 3, (1, 1))
-    again = raft(1, epoch=3, vote=node.vote)
+    node = machines.started(1)
+    effects = machines.receive(node, 2, messages.VoteRequest(2, 1, 1, False))
+    assert machines.of_kind(effects, PersistState) == [PersistState(2, None), PersistState(2, 2)]
+    assert effects[-1] == Send(2, messages.VoteResponse(2, 2, False, True))
+    assert not machines.ask_for_vote(node, 3, 2, (1, 1))
+    assert machines.ask_for_vote(node, 2, 2, (1, 1))  # the answer was lost
+    assert machines.ask_for_vote(node, 3, 3, (1, 1))
+    again = machines.raft(1, epoch=3, vote=node.vote)
     again.start(0.0)
-    assert not ask_for_vote(again, 2, 3, (1, 1))
-    assert not ask_for_vote(again, 3, 2, (1, 1))  # an epoch that is over
+    assert not machines.ask_for_vote(again, 2, 3, (1, 1))
+    assert not machines.ask_for_vote(again, 3, 2, (1, 1))  # an epoch that is over
 
 
-def test_who_has_a_leader_votes_for_nobody_in_its_epoch() -> None:
-    node = raft(1)
-    node.start(0.0)
-    append(node, (1, 1), 2, epoch=2)
-    assert not ask_for_vote(node, 3, 2, (2, 2))
-    assert not ask_for_vote(node, 3, 3, (2, 2), is_pre_vote=True)
-    assert ask_for_vote(node, 3, 3, (2, 2))
+def test_a_node_with_a_leader_does_not_vote_in_its_epoch() -> None:
+    node = machines.started(1)
+    machines.append(node, (1, 1), 2, epoch=2)
+    assert not machines.ask_for_vote(node, 3, 2, (2, 2))
+    assert not machines.ask_for_vote(node, 3, 3, (2, 2), is_pre_vote=True)
+    assert machines.ask_for_vote(node, 3, 3, (2, 2))
 
 
 def test_a_pre_vote_changes_nothing() -> None:
-    node = raft(1)
-    node.start(0.0)
-    effects = receive(node, 2, VoteRequest(7, 1, 1, True))
-    assert not of_kind(effects, PersistState)
+    node = machines.started(1)
+    effects = machines.receive(node, 2, messages.VoteRequest(7, 1, 1, True))
+    assert not machines.of_kind(effects, PersistState)
     assert (node.epoch, node.vote, node.role) == (1, None, Role.FOLLOWER)
-    assert ask_for_vote(node, 3, 7, (1, 1), is_pre_vote=True)
-    assert not ask_for_vote(node, 3, 1, (1, 1), is_pre_vote=True)  # we are there already
+    assert machines.ask_for_vote(node, 3, 7, (1, 1), is_pre_vote=True)
+    assert not machines.ask_for_vote(node, 3, 1, (1, 1), is_pre_vote=True)  # we are there already
 
 
 def test_a_follower_that_hears_its_leader_gives_no_pre_vote_until_it_is_silent() -> None:
-    node = raft(1, epoch=1)
-    node.start(0.0)
-    append(node, (1, 1), now=10.0)
-    assert not ask_for_vote(node, 3, 2, (1, 1), is_pre_vote=True, now=10.9)
-    assert ask_for_vote(node, 3, 2, (1, 1), is_pre_vote=True, now=11.0)
+    node = machines.started(1, epoch=1)
+    machines.append(node, (1, 1), now=10.0)
+    assert not machines.ask_for_vote(node, 3, 2, (1, 1), is_pre_vote=True, now=10.9)
+    assert machines.ask_for_vote(node, 3, 2, (1, 1), is_pre_vote=True, now=11.0)
 
 
 def test_a_leader_gives_no_pre_vote() -> None:
-    node = raft()
-    elect(node)
-    assert not ask_for_vote(node, 3, 9, (9, 9), is_pre_vote=True)
+    node = machines.leader()
+    assert not machines.ask_for_vote(node, 3, 9, (9, 9), is_pre_vote=True)
 
 
-def test_who_gave_a_pre_vote_stands_back_once() -> None:
-    node = raft(1)
-    node.start(0.0)
-    ask_for_vote(node, 2, 2, (1, 1), is_pre_vote=True, now=0.1)
+def test_a_voter_that_gave_a_pre_vote_stands_back_once() -> None:
+    node = machines.started(1)
+    machines.ask_for_vote(node, 2, 2, (1, 1), is_pre_vote=True, now=0.1)
     assert node.deadline() == 0.6
-    ask_for_vote(node, 2, 2, (1, 1), is_pre_vote=True, now=0.5)
+    machines.ask_for_vote(node, 2, 2, (1, 1), is_pre_vote=True, now=0.5)
     assert node.deadline() == 0.6  # perhaps the other never hears the answers
 
 
 def test_a_prospective_that_votes_for_another_stops_asking() -> None:
-    node = raft(1)
-    node.start(0.0)
+    node = machines.started(1)
     node.expire(1.0)
-    assert ask_for_vote(node, 2, 1, (1, 1), now=1.0)
-    assert role(node) is Role.FOLLOWER
-    receive(node, 3, VoteResponse(1, 2, True, True), 1.0)
+    assert machines.ask_for_vote(node, 2, 1, (1, 1), now=1.0)
+    assert machines.role(node) is Role.FOLLOWER
+    machines.receive(node, 3, messages.VoteResponse(1, 2, True, True), 1.0)
     assert node.epoch == 1
 
 
 @pytest.mark.parametrize("is_pre_vote", [True, False])
 def test_strangers_are_not_voted_for(is_pre_vote: bool) -> None:
-    node = raft()
-    node.start(0.0)
-    assert not receive(node, 9, VoteRequest(1, 1, 1, is_pre_vote))
+    node = machines.started()
+    assert not machines.receive(node, 9, messages.VoteRequest(1, 1, 1, is_pre_vote))
     assert node.epoch == 0
 
 
 @pytest.mark.parametrize("is_pre_vote", [True, False])
 def test_observers_do_not_vote(is_pre_vote: bool) -> None:
-    node = raft(node_id=7)
-    node.start(0.0)
-    assert not sent(receive(node, 2, VoteRequest(1, 1, 1, is_pre_vote)))
+    node = machines.started(node_id=7)
+    assert not machines.sent(machines.receive(node, 2, messages.VoteRequest(1, 1, 1, is_pre_vote)))
 
 
 def test_a_message_from_oneself_is_ignored() -> None:
-    node = raft()
-    node.start(0.0)
-    assert not receive(node, 1, VoteRequest(9, 9, 9, False))
+    node = machines.started()
+    assert not machines.receive(node, 1, messages.VoteRequest(9, 9, 9, False))
     assert node.epoch == 0
 
 
 def test_a_higher_epoch_ends_a_reign_and_a_candidacy() -> None:
     for message in (
-        VoteResponse(9, 9, True, False),
-        VoteRequest(9, 0, 0, False),
-        AppendResponse(9, False, 0, 0, 0),
-        AppendRequest(9, 0, 0, 0, ()),
+        messages.VoteResponse(9, 9, True, False),
+        messages.VoteRequest(9, 0, 0, False),
+        messages.AppendResponse(9, False, 0, 0, 0),
+        messages.AppendRequest(9, 0, 0, 0, ()),
     ):
-        leader = raft()
-        elect(leader)
-        candidate = raft()
+        leader = machines.raft()
+        machines.elect(leader)
+        candidate = machines.raft()
         candidate.start(0.0)
         candidate.expire(1.0)
-        receive(candidate, 3, VoteResponse(0, 1, True, True), 1.0)
+        machines.receive(candidate, 3, messages.VoteResponse(0, 1, True, True), 1.0)
         for node in (leader, candidate):
-            effects = receive(node, 2, message, 2.0)
+            effects = machines.receive(node, 2, message, 2.0)
             assert effects[0] == PersistState(9, None)
             assert node.epoch == 9
-            assert role(node) is Role.FOLLOWER
-            assert node.leader_id == (2 if isinstance(message, AppendRequest) else None)
+            assert machines.role(node) is Role.FOLLOWER
+            assert node.leader_id == (2 if isinstance(message, messages.AppendRequest) else None)
 
 
 def test_a_leader_of_an_older_epoch_learns_that_its_time_is_over() -> None:
-    node = raft(epoch=5)
-    node.start(0.0)
-    effects = append(node, (0, 0), 4, epoch=4)
-    assert sent(effects) == [AppendResponse(5, False, 0, 0, 0)]
+    node = machines.started(epoch=5)
+    effects = machines.append(node, (0, 0), 4, epoch=4)
+    assert machines.sent(effects) == [messages.AppendResponse(5, False, 0, 0, 0)]
     assert node.log.last_index == 0
 
 
-def test_leaders_who_are_no_voters_are_ignored() -> None:
-    node = raft()
-    node.start(0.0)
-    assert not append(node, (0, 0), 1, leader=9, epoch=9)
+def test_a_leader_that_is_not_a_voter_is_ignored() -> None:
+    node = machines.started()
+    assert not machines.append(node, (0, 0), 1, leader=9, epoch=9)
     assert node.epoch == 0
 
 
 def test_two_leaders_in_one_epoch_are_a_misconfiguration_that_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    follower = raft()
+    follower = machines.raft()
     follower.start(0.0)
-    append(follower, (0, 0), epoch=1, leader=2)
-    assert not append(follower, (0, 0), epoch=1, leader=3)
-    leader = raft()
-    elect(leader)
-    assert not append(leader, (0, 0), leader=3)
+    machines.append(follower, (0, 0), epoch=1, leader=2)
+    assert not machines.append(follower, (0, 0), epoch=1, leader=3)
+    leader = machines.raft()
+    machines.elect(leader)
+    assert not machines.append(leader, (0, 0), leader=3)
     assert caplog.text.count("two processes use one node id") == 2
 
 
 # --- what makes elections quick ------------------------------------------------------------------
 
 
-def test_a_follower_whose_leader_died_asks_at_once() -> None:
-    node = raft(1, dice=lambda low, high: high)
-    node.start(0.0)
-    append(node, (1, 1), now=10.0)
+def test_a_follower_whose_leader_died_asks_immediately() -> None:
+    node = machines.started(1, dice=lambda low, high: high)
+    machines.append(node, (1, 1), now=10.0)
     assert node.deadline() == 12.0
-    effects = handle(node, PeerLost(3), 10.0)  # not the leader
+    effects = machines.handle(node, PeerLost(3), 10.0)  # not the leader
     assert not effects
     assert node.deadline() == 12.0
-    effects = handle(node, PeerLost(2), 10.0)
+    effects = machines.handle(node, PeerLost(2), 10.0)
     assert effects == [RoleChanged(Role.FOLLOWER, 1, None)]
     assert node.deadline() == 10.05
-    handle(node, PeerLost(2), 10.01)
+    machines.handle(node, PeerLost(2), 10.01)
     assert node.deadline() == 10.05
     node.expire(10.05)
-    assert role(node) is Role.PROSPECTIVE
+    assert machines.role(node) is Role.PROSPECTIVE
 
 
 def test_a_loss_before_the_start_is_no_reason_to_hurry() -> None:
-    node = raft()
-    handle(node, PeerLost(2), 1.0)
+    node = machines.raft()
+    machines.handle(node, PeerLost(2), 1.0)
     assert node.deadline() == 1.0
 
 
 def test_last_words_of_a_dead_leader_do_not_revive_it_but_its_entries_count() -> None:
-    node = raft(1)
-    node.start(0.0)
-    append(node, (1, 1), now=10.0)
-    handle(node, PeerLost(2), 10.0)
-    append(node, (1, 1), 1, now=10.1)
+    node = machines.started(1)
+    machines.append(node, (1, 1), now=10.0)
+    machines.handle(node, PeerLost(2), 10.0)
+    machines.append(node, (1, 1), 1, now=10.1)
     assert node.log.last_index == 2
     assert node.leader_id is None
-    assert ask_for_vote(node, 3, 2, (1, 2), is_pre_vote=True, now=10.1)
-    append(node, (2, 1), now=10.3)  # so it lives after all
+    assert machines.ask_for_vote(node, 3, 2, (1, 2), is_pre_vote=True, now=10.1)
+    machines.append(node, (2, 1), now=10.3)  # so it lives after all
     assert node.leader_id == 2
 
 
@@ -319,67 +285,63 @@ def takes_proposals(node: RaftNode) -> bool:
 
 
 def test_a_leader_hands_over_to_the_voter_with_the_longest_log() -> None:
-    node = raft(1, 1, voters=FIVE)
-    elect(node, voters=(2, 3))
-    accept(node, 2, 2)
-    accept(node, 4)
-    accept(node, 5)
-    accept(node, 3, 2)
+    node = machines.raft(1, 1, voters=machines.FIVE)
+    machines.elect(node, voters=(2, 3))
+    machines.accept(node, 2, 2)
+    machines.accept(node, 4)
+    machines.accept(node, 5)
+    machines.accept(node, 3, 2)
     assert takes_proposals(node)
-    handle(node, PeerLost(4))
-    effects = handle(node, TransferLeadership())
-    assert sent(effects, 5) == [CampaignRequest(node.epoch)]
+    machines.handle(node, PeerLost(4))
+    effects = machines.handle(node, TransferLeadership())
+    assert machines.sent(effects, 5) == [messages.CampaignRequest(node.epoch)]
     assert not takes_proposals(node)
     node.expire(0.6)
     assert not takes_proposals(node)
     for sender in (2, 3, 5):
-        accept(node, sender, now=1.0)
-    node.expire(1.2)  # nobody took over: go on
+        machines.accept(node, sender, now=1.0)
+    node.expire(1.2)  # no node took over: go on
     assert takes_proposals(node)
 
 
 def test_a_successor_is_brought_up_to_date_before_it_takes_over() -> None:
-    node = raft(1, 1)
-    elect(node)
-    effects = handle(node, TransferLeadership(3))
-    assert not of_kind(sent(effects), CampaignRequest)
-    effects = accept(node, 3)
-    assert of_kind(sent(effects, 3), CampaignRequest)
-    assert not of_kind(sent(accept(node, 2)), CampaignRequest)
+    node = machines.leader(1, 1)
+    effects = machines.handle(node, TransferLeadership(3))
+    assert not machines.of_kind(machines.sent(effects), messages.CampaignRequest)
+    effects = machines.accept(node, 3)
+    assert machines.of_kind(machines.sent(effects, 3), messages.CampaignRequest)
+    assert not machines.of_kind(machines.sent(machines.accept(node, 2)), messages.CampaignRequest)
 
 
 def test_only_a_leader_hands_over_and_only_to_a_voter_that_is_there() -> None:
-    node = raft()
-    node.start(0.0)
-    assert not handle(node, TransferLeadership())
-    elect(node)
+    node = machines.started()
+    assert not machines.handle(node, TransferLeadership())
+    machines.elect(node)
     for target in (1, 9):
-        assert not handle(node, TransferLeadership(target))
-    accept(node, 2)
+        assert not machines.handle(node, TransferLeadership(target))
+    machines.accept(node, 2)
     assert node.is_ready
     for lost in (2, 3):
-        handle(node, PeerLost(lost))
-    assert not handle(node, TransferLeadership())
+        machines.handle(node, PeerLost(lost))
+    assert not machines.handle(node, TransferLeadership())
     assert node.is_ready
 
 
-def test_who_is_asked_to_take_over_campaigns_without_a_pre_vote() -> None:
-    node = raft(1)
-    node.start(0.0)
-    append(node, (1, 1))
+def test_a_voter_that_is_asked_to_take_over_campaigns_without_a_pre_vote() -> None:
+    node = machines.started(1)
+    machines.append(node, (1, 1))
     for sender, epoch in ((3, 1), (2, 0)):
-        assert not receive(node, sender, CampaignRequest(epoch))
-    effects = receive(node, 2, CampaignRequest(1))
-    assert role(node) is Role.CANDIDATE
-    assert sent(effects) == [VoteRequest(2, 1, 1, False)] * 2
+        assert not machines.receive(node, sender, messages.CampaignRequest(epoch))
+    effects = machines.receive(node, 2, messages.CampaignRequest(1))
+    assert machines.role(node) is Role.CANDIDATE
+    assert machines.sent(effects) == [messages.VoteRequest(2, 1, 1, False)] * 2
 
 
-def test_a_leader_whose_disk_fails_asks_another_one_and_drops_what_it_was_doing() -> None:
-    node = raft(1)
-    elect(node)
-    accept(node, 3)
-    assert node.resign(0.0) == [Send(3, CampaignRequest(node.epoch))]
-    follower = raft(1)
+def test_a_leader_whose_disk_fails_asks_a_successor_and_does_nothing_else() -> None:
+    node = machines.leader(1)
+    machines.accept(node, 3)
+    assert node.resign(0.0) == [Send(3, messages.CampaignRequest(node.epoch))]
+    follower = machines.raft(1)
     follower.start(0.0)
     assert not follower.resign(0.0)
 
@@ -388,24 +350,23 @@ def test_a_leader_whose_disk_fails_asks_another_one_and_drops_what_it_was_doing(
 
 
 def test_a_leader_that_hears_no_majority_steps_down() -> None:
-    node = raft(voters=FIVE)
-    elect(node, now=0.0, voters=(2, 3))
+    node = machines.raft(voters=machines.FIVE)
+    machines.elect(node, now=0.0, voters=(2, 3))
     begin = node.deadline()
     assert begin is not None
-    accept(node, 2, now=begin + 0.5)
-    accept(node, 3, now=begin + 0.5)
+    machines.accept(node, 2, now=begin + 0.5)
+    machines.accept(node, 3, now=begin + 0.5)
     node.expire(begin + 1.4)
-    assert role(node) is Role.LEADER
+    assert machines.role(node) is Role.LEADER
     effects = node.expire(begin + 1.7)
-    assert role(node) is Role.FOLLOWER
-    assert of_kind(effects, RoleChanged) == [RoleChanged(Role.FOLLOWER, 1, None)]
+    assert machines.role(node) is Role.FOLLOWER
+    assert machines.of_kind(effects, RoleChanged) == [RoleChanged(Role.FOLLOWER, 1, None)]
     assert not node.progress()
     assert not node.is_ready
 
 
 def test_a_role_that_cannot_follow_is_a_bug() -> None:
-    node = raft()
-    elect(node)
+    node = machines.leader()
     with pytest.raises(RuntimeError, match="a Leader cannot become a Candidate"):
         node._election.campaign()
 

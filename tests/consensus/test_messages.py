@@ -1,18 +1,11 @@
-"""Messages between nodes as plain values: everything comes back, nonsense is refused."""
+"""Messages between nodes as plain values: a round trip, and malformed ones are refused."""
 
 import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.consensus import (
-    Entry,
-    MalformedQuorumMessage,
-    decode_message,
-    encode_message,
-    join_message,
-    split_message,
-)
+from minikafka import consensus
 from minikafka.consensus.messages import (
     AppendRequest,
     AppendResponse,
@@ -34,7 +27,9 @@ messages = st.one_of(
         numbers,
         numbers,
         numbers,
-        st.lists(st.builds(Entry, numbers, st.binary(max_size=20)), max_size=4).map(tuple),
+        st.lists(st.builds(consensus.Entry, numbers, st.binary(max_size=20)), max_size=4).map(
+            tuple
+        ),
     ),
     st.builds(AppendResponse, numbers, st.booleans(), numbers, numbers, numbers),
     st.builds(SnapshotRequest, numbers, numbers, numbers, numbers, numbers, st.binary()),
@@ -51,30 +46,30 @@ plain = st.recursive(
 
 @given(message=messages)
 def test_a_message_survives_the_wire(message: VoteRequest) -> None:
-    received = msgpack.unpackb(msgpack.packb(encode_message(message)), use_list=True)
-    assert decode_message(received) == message
-    assert type(decode_message(received)) is type(message)
+    received = msgpack.unpackb(msgpack.packb(consensus.encode_message(message)), use_list=True)
+    assert consensus.decode_message(received) == message
+    assert type(consensus.decode_message(received)) is type(message)
 
 
 @given(message=messages)
 def test_a_message_survives_with_its_bytes_beside_it(message: VoteRequest) -> None:
-    fields, attached = split_message(message)
+    fields, attached = consensus.split_message(message)
     received = msgpack.unpackb(msgpack.packb(fields))
-    assert join_message(received, memoryview(attached)) == message
-    assert join_message((*received, "new"), attached) == message
+    assert consensus.join_message(received, memoryview(attached)) == message
+    assert consensus.join_message((*received, "new"), attached) == message
 
 
 @given(message=messages, replaced=st.integers(0, 9), by=plain, attached=st.binary(max_size=9))
 def test_nonsense_in_two_parts_is_refused_or_another_message(
     message: VoteRequest, replaced: int, by: object, attached: bytes
 ) -> None:
-    fields, _ = split_message(message)
+    fields, _ = consensus.split_message(message)
     fields[replaced % len(fields)] = by
     try:
-        joined = join_message(fields, attached)
-    except MalformedQuorumMessage:
+        joined = consensus.join_message(fields, attached)
+    except consensus.MalformedQuorumMessage:
         return
-    assert join_message(*split_message(joined)) == joined
+    assert consensus.join_message(*consensus.split_message(joined)) == joined
 
 
 @pytest.mark.parametrize(
@@ -93,27 +88,27 @@ def test_nonsense_in_two_parts_is_refused_or_another_message(
         [4, 1, 2, 3, 4, 5],
     ],
 )
-def test_what_is_no_message_with_bytes_beside_it_is_refused(fields: object) -> None:
-    with pytest.raises(MalformedQuorumMessage):
-        join_message(fields, b"abc")
+def test_a_malformed_split_message_is_refused(fields: object) -> None:
+    with pytest.raises(consensus.MalformedQuorumMessage):
+        consensus.join_message(fields, b"abc")
 
 
 @given(message=messages)
 def test_fields_of_a_newer_version_are_ignored(message: VoteRequest) -> None:
-    assert decode_message([*encode_message(message), b"new", [1, 2]]) == message
+    assert consensus.decode_message([*consensus.encode_message(message), b"new", [1, 2]]) == message
 
 
 @given(message=messages, replaced=st.integers(0, 9), by=plain)
 def test_nonsense_is_refused_or_another_message(
     message: VoteRequest, replaced: int, by: object
 ) -> None:
-    encoded = encode_message(message)
+    encoded = consensus.encode_message(message)
     encoded[replaced % len(encoded)] = by
     try:
-        decoded = decode_message(encoded)
-    except MalformedQuorumMessage:
+        decoded = consensus.decode_message(encoded)
+    except consensus.MalformedQuorumMessage:
         return
-    assert decode_message(encode_message(decoded)) == decoded
+    assert consensus.decode_message(consensus.encode_message(decoded)) == decoded
 
 
 @pytest.mark.parametrize(
@@ -139,6 +134,6 @@ def test_nonsense_is_refused_or_another_message(
         [4, 1, 2, 3, 4, 5, "piece"],
     ],
 )
-def test_what_is_no_message_is_refused(value: object) -> None:
-    with pytest.raises(MalformedQuorumMessage):
-        decode_message(value)
+def test_a_malformed_message_is_refused(value: object) -> None:
+    with pytest.raises(consensus.MalformedQuorumMessage):
+        consensus.decode_message(value)

@@ -10,14 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.live_broker import LiveBroker
+from minikafka import testing
 
 README = Path(__file__).parents[2] / "README.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
 
 EXPECTED: dict[str, tuple[str, ...]] = {
-    '"billing"': ("RecordMetadata(topic='orders', partition=0, offset=0", "0 0 b'42 apples'"),
-    '"shipping"': ("stored at offset 0", "ship b'7 pears' to b'bob'"),
+    '"billing"': (
+        "RecordMetadata(topic='orders', partition=0, offset=0",
+        "[RecordMetadata(topic='orders', partition=0, offset=1",
+        "0 0 b'42 apples'",
+    ),
+    '"dispatch"': ("stored at 0",),
+    '"shipping"': ("stored at offset 0", "and at [1, 2]", "ship b'7 pears' to b'bob'"),
     '"bakery"': ("in one transaction: 2",),
     '"mail"': ("p95: ", "mail alice", "behind by 0"),
 }
@@ -27,8 +32,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     """A broker as somebody who tries the README would start it."""
-    quick = {"group.initial.rebalance.delay.ms": "0"}
-    with LiveBroker(tmp_path_factory.mktemp("readme"), quick) as broker:
+    with testing.broker(directory=tmp_path_factory.mktemp("readme")) as broker:
         yield broker.bootstrap
 
 

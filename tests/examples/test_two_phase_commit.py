@@ -10,7 +10,7 @@ import pytest
 
 from examples.two_phase_commit.bank import SIDES, STEPS, Books
 from examples.two_phase_commit.run import DEATHS, announced, make_topic, run_bank
-from tests.live_broker import LiveBroker
+from minikafka import testing
 
 TRANSFERS = 3
 
@@ -19,7 +19,7 @@ TRANSFERS = 3
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     """A broker that allows two-phase commit."""
     settings = {"transaction.two.phase.commit.enable": "true"}
-    with LiveBroker(tmp_path_factory.mktemp("bank"), settings) as broker:
+    with testing.broker(settings, directory=tmp_path_factory.mktemp("bank")) as broker:
         yield broker.bootstrap
 
 

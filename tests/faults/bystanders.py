@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from minikafka.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
-from minikafka.protocol.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
-from minikafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from minikafka.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-    OffsetFetchResponse,
-)
-from minikafka.protocol.records import encode_batch
+from minikafka.protocol.messages import delete_records, delete_topics, offset_commit, offset_fetch
 from tests.faults.campaign import Campaign, Worker
-from tests.faults.link import EARLIEST, LATEST, Link, records_in
 from tests.faults.sightings import Place
 from tests.faults.writers import TIMESTAMP_MS, read_all
+from tests.kit.wire import EARLIEST, LATEST, Wire, one_batch, records_of
 
 _POLL_MS = 20
+_MOVING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 
 
 class Reader(Worker):
@@ -46,8 +21,7 @@ class Reader(Worker):
         self._places = places
         self._ends: dict[Place, int] = {}
 
-    def step(self, link: Link) -> None:
-        """Fetch once."""
+    def step(self, link: Wire) -> None:
         place = self.dice.choice(self._places)
         start, end = link.offset_at(*place, EARLIEST), link.offset_at(*place, LATEST)
         assert end >= self._ends.get(place, 0), f"{place}: the end went back to {end}"
@@ -58,7 +32,7 @@ class Reader(Worker):
         if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return  # deleted in between
         assert answer.error_code == ErrorCode.NONE, (place, offset, answer)
-        found = [record for record in records_in(answer) if record.offset >= offset]
+        found = [record for record in records_of(answer) if record.offset >= offset]
         self.campaign.sightings.see(place, found)
         assert not found or found[-1].offset < answer.high_watermark, (place, answer)
 
@@ -72,17 +46,17 @@ class Deleter(Worker):
         self.partition = partition
         self._low = 0
 
-    def step(self, link: Link) -> None:
+    def step(self, link: Wire) -> None:
         """Delete up to somewhere between the start and the end."""
         start = link.offset_at(self.topic, self.partition, EARLIEST)
         end = link.offset_at(self.topic, self.partition, LATEST)
         assert start >= self._low, f"{self.topic}: starts at {start}, but {self._low} was promised"
         offset = self.dice.randint(start, start + (end - start) // 2)
-        asked = DeleteRecordsPartition(partition_index=self.partition, offset=offset)
-        request = DeleteRecordsRequest(
-            topics=[DeleteRecordsTopic(name=self.topic, partitions=[asked])], timeout_ms=10_000
+        asked = delete_records.Partition(partition_index=self.partition, offset=offset)
+        request = delete_records.Request(
+            topics=[delete_records.Topic(name=self.topic, partitions=[asked])], timeout_ms=10_000
         )
-        answer = link.ask(request, 2, DeleteRecordsResponse).topics[0].partitions[0]
+        answer = link.ask(request, 2, delete_records.Response).topics[0].partitions[0]
         if answer.error_code == ErrorCode.NONE:
             assert answer.low_watermark >= offset, answer
             self._low = answer.low_watermark
@@ -91,7 +65,7 @@ class Deleter(Worker):
 
 
 class Churner(Worker):
-    """Deletes a topic and creates it again, and again; old records never show up in a new one."""
+    """Deletes and recreates a topic repeatedly; old records never show up in a new one."""
 
     def __init__(self, campaign: Campaign, topic: str) -> None:
         super().__init__(campaign, f"churner of {topic}")
@@ -99,7 +73,7 @@ class Churner(Worker):
         self._values: dict[bytes, list[bytes]] = {}  # by topic id, what was acknowledged
         self._number = 0
 
-    def step(self, link: Link) -> None:
+    def step(self, link: Wire) -> None:
         """Create it if it is not there, write, read everything, and perhaps delete it."""
         found = link.topic(self.topic)
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -110,27 +84,22 @@ class Churner(Worker):
         for _ in range(self.dice.randint(0, 5)):
             self._number += 1
             value = f"{found.topic_id.hex()}:{self._number}:{'c' * 300}".encode()
-            batch = bytes(encode_batch([(b"k", value, (), TIMESTAMP_MS)]))
+            batch = one_batch(value, b"k", TIMESTAMP_MS)
             answer = link.produce(self.topic, 0, batch)
             assert answer.error_code == ErrorCode.NONE, answer
             values.append(value)
         self.check(link)
         if self.dice.random() < 0.5:
             self.campaign.sightings.forget(self.topic)
-            request = DeleteTopicsRequest(topic_names=[self.topic], timeout_ms=10_000)
-            deleted = link.ask(request, 5, DeleteTopicsResponse).responses[0]
+            request = delete_topics.Request(topic_names=[self.topic], timeout_ms=10_000)
+            deleted = link.ask(request, 5, delete_topics.Response).responses[0]
             assert deleted.error_code == ErrorCode.NONE, deleted
 
-    def _create(self, link: Link) -> None:
-        wanted = CreatableTopic(
-            name=self.topic, num_partitions=2, replication_factor=1, assignments=[], configs=[]
-        )
-        request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
-        answer = link.ask(request, 7, CreateTopicsResponse).topics[0]
-        assert answer.error_code == ErrorCode.NONE, answer
+    def _create(self, link: Wire) -> None:
+        link.create_topic(self.topic, 2, {})
 
-    def check(self, link: Link) -> None:
-        """What is there was written to this very topic; what was acknowledged is there."""
+    def check(self, link: Wire) -> None:
+        """All records belong to this incarnation of the topic; acknowledged ones are kept."""
         found = link.topic(self.topic)
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return
@@ -153,44 +122,37 @@ class Committer(Worker):
         self._sent = 0
         self._acked = -1
 
-    def begin(self, link: Link) -> None:
-        """See what the broker remembers."""
+    def begin(self, link: Wire) -> None:
+        """See which offset the broker has."""
         self.check(link)
 
-    def step(self, link: Link) -> None:
-        """Commit, and sometimes fetch."""
+    def step(self, link: Wire) -> None:
         self._sent += 1
-        wanted = OffsetCommitRequestPartition(
+        wanted = offset_commit.RequestPartition(
             partition_index=0, committed_offset=self._sent, committed_metadata=None
         )
-        request = OffsetCommitRequest(
+        request = offset_commit.Request(
             group_id=self.group_id,
             generation_id_or_member_epoch=-1,
             member_id="",
-            topics=[OffsetCommitRequestTopic(name=self.topic, partitions=[wanted])],
+            topics=[offset_commit.RequestTopic(name=self.topic, partitions=[wanted])],
         )
-        answer = link.ask(request, 6, OffsetCommitResponse).topics[0].partitions[0]
-        if answer.error_code in (
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            ErrorCode.NOT_COORDINATOR,
-        ):
+        answer = link.ask(request, 6, offset_commit.Response).topics[0].partitions[0]
+        if answer.error_code in _MOVING:
             return
         assert answer.error_code == ErrorCode.NONE, answer
         self._acked = self._sent
         if self.dice.random() < 0.2:
             self.check(link)
 
-    def check(self, link: Link) -> None:
+    def check(self, link: Wire) -> None:
         """The committed offset is the last acknowledged one, or one that got no answer."""
-        request = OffsetFetchRequest(
+        request = offset_fetch.Request(
             group_id=self.group_id,
-            topics=[OffsetFetchRequestTopic(name=self.topic, partition_indexes=[0])],
+            topics=[offset_fetch.RequestTopic(name=self.topic, partition_indexes=[0])],
         )
-        answer = link.ask(request, 5, OffsetFetchResponse)
-        if answer.error_code in (
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            ErrorCode.NOT_COORDINATOR,
-        ):
+        answer = link.ask(request, 5, offset_fetch.Response)
+        if answer.error_code in _MOVING:
             return
         assert answer.error_code == ErrorCode.NONE, answer
         committed = answer.topics[0].partitions[0].committed_offset

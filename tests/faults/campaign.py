@@ -1,4 +1,4 @@
-"""A broker that is killed again and again, and threads of clients that go on with the next one.
+"""A broker that is killed repeatedly, and threads of clients that continue with the next one.
 
     MINIKAFKA_FAULTS_SEED=7 MINIKAFKA_FAULTS_ROUNDS=200 pytest tests/faults
 
@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.link import Link
 from tests.faults.sightings import Sightings
-from tests.interop.brokers import InteropBroker
-from tests.interop.waiting import Progress
+from tests.kit.live import JudgedBroker
+from tests.kit.waiting import Progress
+from tests.kit.wire import Wire
 
 with_seed = pytest.mark.parametrize("seed", [int(os.environ.get("MINIKAFKA_FAULTS_SEED", "1"))])
 
@@ -44,7 +44,7 @@ _CHOICES: dict[str, Sequence[str]] = {
 
 
 def drawn_settings(dice: random.Random) -> dict[str, str]:
-    """Settings that make everything happen often: tiny segments, restless background work."""
+    """Settings that make everything happen often: tiny segments, frequent background work."""
     drawn = {name: dice.choice(choices) for name, choices in _CHOICES.items()}
     return drawn | {
         "log.retention.check.interval.ms": "30",
@@ -78,7 +78,7 @@ class Worker(threading.Thread, ABC):
                 if address is None:
                     return
                 try:
-                    with Link(address) as link:
+                    with Wire(address) as link:
                         self.begin(link)
                         while not self.campaign.over.is_set():
                             self.step(link)
@@ -92,17 +92,17 @@ class Worker(threading.Thread, ABC):
         except BaseException as error:  # noqa: BLE001 - the main thread raises it
             self.campaign.report(error)
 
-    def begin(self, link: Link) -> None:
+    def begin(self, link: Wire) -> None:
         """There is a new connection, perhaps to a new broker."""
 
     @abstractmethod
-    def step(self, link: Link) -> None:
+    def step(self, link: Wire) -> None:
         """Do one thing."""
 
-    def finish(self, link: Link) -> None:
-        """The campaign is over, and this broker lives on."""
+    def finish(self, link: Wire) -> None:
+        """The campaign is over, and this broker keeps running."""
 
-    def check(self, link: Link) -> None:
+    def check(self, link: Wire) -> None:
         """Compare what was promised with what is there; the main thread calls it at rest."""
 
 
@@ -111,9 +111,9 @@ class Campaign:
 
     Attributes:
         seed: of all choices.
-        sightings: what anybody read.
+        sightings: everything that was read.
         progress: announced after every step of every worker.
-        over: set when workers shall come to their end.
+        over: set when workers should finish.
     """
 
     def __init__(self, directory: Path, seed: int, settings: dict[str, str] | None = None) -> None:
@@ -125,20 +125,20 @@ class Campaign:
         self._settings = settings or {}
         self._directory = directory
         self._generation = 0
-        self._address: tuple[str, int] | None = None
+        self._address: str | None = None
         self._failures: list[BaseException] = []
         self._workers: list[Worker] = []
         self.broker = self._new_broker()
 
-    def _new_broker(self) -> InteropBroker:
-        return InteropBroker(self._directory, drawn_settings(self.dice) | self._settings)
+    def _new_broker(self) -> JudgedBroker:
+        return JudgedBroker(self._directory, drawn_settings(self.dice) | self._settings)
 
     def report(self, failure: BaseException) -> None:
         """A worker found a broken promise."""
         self._failures.append(failure)
         self.progress.announce()
 
-    def next_broker(self, generation: int) -> tuple[int, tuple[str, int] | None]:
+    def next_broker(self, generation: int) -> tuple[int, str | None]:
         """Wait for a broker that a worker has not seen yet; no address when all is over."""
 
         def is_new() -> bool:
@@ -150,7 +150,6 @@ class Campaign:
         return generation, None
 
     def start(self, workers: Sequence[Worker]) -> None:
-        """Start the broker and everybody."""
         self._workers += workers
         self._serve()
         for worker in workers:
@@ -158,12 +157,12 @@ class Campaign:
 
     def _serve(self) -> None:
         self.broker.start()
-        self._address = self.broker.host_and_port
+        self._address = self.broker.bootstrap
         self._generation += 1
         self.progress.announce()
 
     def work(self, steps: int) -> None:
-        """Wait until they have taken so many steps on the average, and everybody at least one."""
+        """Wait until each has taken a step, and all together so many on average."""
         before = [worker.done for worker in self._workers]
 
         def is_done() -> bool:
@@ -172,10 +171,10 @@ class Campaign:
 
         self.progress.wait_until(
             is_done,
-            what=f"{steps} steps of everybody",
+            what=f"{steps} steps of each worker",
             show=lambda: (
                 [(worker.name, worker.done) for worker in self._workers],
-                self.broker.log[-3000:],
+                self.broker.log()[-3000:],
             ),
         )
         self._raise_failures()
@@ -183,7 +182,7 @@ class Campaign:
     def _raise_failures(self) -> None:
         for failure in self._failures:
             failure.add_note(f"seed {self.seed}; the broker's log ends with:")
-            failure.add_note(self.broker.log[-5000:])
+            failure.add_note(self.broker.log()[-5000:])
             raise failure
 
     def crash(self) -> None:
@@ -192,24 +191,25 @@ class Campaign:
         self._after_end()
 
     def restart(self) -> None:
-        """SIGTERM, which must end well, and a new broker."""
+        """SIGTERM, which must succeed, and a new broker."""
         self.broker.stop(signal.SIGTERM)
         self._after_end()
 
     def pause(self, meanwhile: Callable[[], object]) -> None:
-        """SIGSTOP the broker, do something, and let it go on."""
-        self.broker.process.send_signal(signal.SIGSTOP)
+        """SIGSTOP the broker, do something, then SIGCONT it."""
+        self.broker.pause()
         meanwhile()
-        self.broker.process.send_signal(signal.SIGCONT)
+        self.broker.resume()
 
     def _after_end(self) -> None:
         self.broker.check_log()
         self._raise_failures()
+        self.broker.close()
         self.broker = self._new_broker()
         self._serve()
 
     def end(self) -> None:
-        """Let everybody finish on the last broker, then check every promise."""
+        """Let all workers finish on the last broker, then check every promise."""
         self.over.set()
         self.progress.announce()
         for worker in self._workers:
@@ -217,14 +217,13 @@ class Campaign:
             assert not worker.is_alive(), f"{worker.name} hangs"
         self._raise_failures()
         assert self._address is not None
-        with Link(self._address) as link:
+        with Wire(self._address) as link:
             for worker in self._workers:
                 worker.check(link)
 
     def close(self) -> None:
-        """End the last broker."""
         self.over.set()
         self.progress.announce()
-        process = self.broker.process
-        if process.poll() is None:
+        if self.broker.is_running:
             self.broker.kill()
+        self.broker.close()

@@ -9,7 +9,7 @@ import confluent_kafka
 import trio
 
 from minikafka_client import Consumer, KafkaError, Producer, TopicPartition
-from minikafka_client.trio_face.delivery import Delivery
+from minikafka_client.trio_api.delivery import Delivery
 from tests.faults.cluster_load import Client, Reader, Writer, by_partition
 from tests.history.operations import Key, Value
 from tests.history.recording import Recorded
@@ -20,13 +20,13 @@ _IN_FLIGHT_MAX = 5
 _POLL_S = 0.1
 _FLUSH_SECONDS_MAX = 120.0
 
-# A broker that hangs or is cut off never answers; nobody wants to wait half a minute to find out.
+# A broker that hangs or is cut off never answers; half a minute is too long to find out.
 _OUR_PATIENCE_MS = 3000
 _CONFLUENT_PATIENCE = {
     "socket.timeout.ms": 3000,
     "socket.connection.setup.timeout.ms": 3000,
-    # A leader that is cut off from the other brokers still says that it leads. librdkafka asks
-    # somebody else only when its metadata are old.
+    # A leader that is cut off from the other brokers still claims to lead. librdkafka asks
+    # another broker only when its metadata are old.
     "topic.metadata.refresh.interval.ms": 2000,
     "log_level": 0,
 }
@@ -36,7 +36,6 @@ class OurWriter(Writer):
     """`minikafka_client.Producer`, a few records in flight for each partition."""
 
     def work(self) -> None:
-        """Run it on trio."""
         trio.run(self._work)
 
     async def _work(self) -> None:
@@ -49,7 +48,7 @@ class OurWriter(Writer):
                 linger_ms=1,
                 client_id=self.name,
                 request_timeout_ms=_OUR_PATIENCE_MS,
-                connect_timeout_ms=_OUR_PATIENCE_MS,
+                socket_connection_setup_timeout_ms=_OUR_PATIENCE_MS,
             ) as producer,
             trio.open_nursery() as nursery,
         ):
@@ -81,8 +80,6 @@ class OurWriter(Writer):
 
 
 class ConfluentWriter(Writer):
-    """librdkafka's producer."""
-
     def work(self) -> None:
         """Produce until it is over, then wait for every delivery report."""
         producer: Any = confluent_kafka.Producer(
@@ -128,7 +125,6 @@ class OurReader(Reader):
     isolation_level: IsolationLevel = "read_uncommitted"
 
     def work(self) -> None:
-        """Run it on trio."""
         trio.run(self._work)
 
     async def _work(self) -> None:
@@ -138,7 +134,7 @@ class OurReader(Reader):
             isolation_level=self.isolation_level,
             client_id=self.name,
             request_timeout_ms=_OUR_PATIENCE_MS,
-            connect_timeout_ms=_OUR_PATIENCE_MS,
+            socket_connection_setup_timeout_ms=_OUR_PATIENCE_MS,
         ) as consumer:
             await consumer.assign([TopicPartition(*key) for key in self.load.partitions])
             await consumer.seek_to_beginning()
@@ -154,7 +150,6 @@ class ConfluentReader(Reader):
     isolation_level: IsolationLevel = "read_committed"
 
     def work(self) -> None:
-        """Read until it is over."""
         consumer: Any = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": self.load.bootstrap,
@@ -203,7 +198,6 @@ class Committer(Client):
         self._sent = -1
 
     def work(self) -> None:
-        """Commit, fetch, compare."""
         consumer: Any = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": self.load.bootstrap,
@@ -247,7 +241,7 @@ class Committer(Client):
 
 
 def _raise_unless_passing(error: Any) -> None:
-    """A client may say that it cannot reach somebody; anything else is a broken promise."""
+    """A client may report that it cannot reach a broker; any other error is a broken promise."""
     kinds = confluent_kafka.KafkaError
     passing = {
         kinds._TRANSPORT,

@@ -1,4 +1,4 @@
-"""Clients at work on a cluster that breaks, and the history of what they were told.
+"""Clients at work on a cluster that breaks, and the history of what they sent and read.
 
 Every client is a thread. It writes down what it does in one recorder; at the end one more reader
 reads everything, and the history checker judges the whole.
@@ -19,7 +19,7 @@ from tests.history.anomalies import Anomaly
 from tests.history.checker import Report, check_history
 from tests.history.operations import Assign, Key, Value
 from tests.history.recording import Recorder, save_history
-from tests.interop.waiting import Progress
+from tests.kit.waiting import Progress
 
 LAST_READER = "last reader"
 _JOIN_SECONDS_MAX = 120
@@ -38,7 +38,6 @@ class Client(threading.Thread, ABC):
         self.load = load
 
     def run(self) -> None:
-        """Work until the load is over."""
         try:
             self.work()
         except BaseException as error:  # noqa: BLE001 - the main thread raises it
@@ -50,7 +49,7 @@ class Client(threading.Thread, ABC):
 
 
 class Writer(Client):
-    """A client that sends to every partition; each record says who sent it and its number.
+    """A client that sends to every partition; each record has its sender and its number.
 
     Args:
         load: what it belongs to.
@@ -78,13 +77,13 @@ class Writer(Client):
         self._count = 0
 
     def next_value(self) -> bytes:
-        """A value that nobody else sends."""
+        """A value that no other client sends."""
         self._count += 1
         padding = "x" * (self._count * 7919 % 300)
         return f"{self.name}:{self._count}:{padding}".encode()
 
     def acknowledged(self, partition: int) -> None:
-        """Count one, and tell whoever waits for it."""
+        """Count one, and wake the thread that waits for it."""
         self.acked[partition] += 1
         self.load.progress.announce()
 
@@ -95,7 +94,6 @@ class Reader(Client):
     read = 0
 
     def saw(self, records: dict[Key, list[tuple[int, Value]]]) -> None:
-        """Note what a poll returned."""
         self.load.recorder.poll(self.name, records)
         self.read += sum(map(len, records.values()))
         self.load.progress.announce()
@@ -111,7 +109,7 @@ class ClusterLoad:
     Attributes:
         recorder: gets everything that happens.
         progress: announced after every acknowledgement and every poll.
-        over: set when clients shall finish what they have begun.
+        over: set when clients should finish what they have begun.
     """
 
     def __init__(self, bootstrap: str, topics: dict[str, int]) -> None:
@@ -125,7 +123,6 @@ class ClusterLoad:
 
     @property
     def writers(self) -> list[Writer]:
-        """The clients that send."""
         return [client for client in self._clients if isinstance(client, Writer)]
 
     def report(self, failure: BaseException) -> None:
@@ -134,7 +131,6 @@ class ClusterLoad:
         self.progress.announce()
 
     def start(self, clients: Sequence[Client]) -> None:
-        """Let them begin."""
         self._clients += clients
         for client in clients:
             if isinstance(client, Reader):
@@ -147,7 +143,7 @@ class ClusterLoad:
         return [(topic, number) for topic, count in self.topics.items() for number in range(count)]
 
     def raise_failures(self) -> None:
-        """Raise what a client has died of."""
+        """Raise the exception that ended a client."""
         if self._failures:
             raise self._failures[0]
 
@@ -162,7 +158,7 @@ class ClusterLoad:
 
         Args:
             records: how many more.
-            partitions: only these must go on.
+            partitions: only these must progress.
             kind: only these writers must.
         """
         chosen = set(self.partitions if partitions is None else partitions)

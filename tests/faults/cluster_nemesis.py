@@ -1,37 +1,21 @@
-"""Breaks a live cluster on purpose, and knows whom it hits."""
+"""Injects faults into a live cluster."""
 
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import TypeVar
 
-from minikafka.cli.cluster_files import Cluster
-from minikafka.cli.cluster_picture import Picture, take_picture
+from minikafka.cli.cluster.report import ClusterReport, fetch_report
+from minikafka.testing import Cluster
 from minikafka_client import KafkaError
 from minikafka_client.sync import AdminClient
 from tests.history.operations import Key
-from tests.interop.waiting import work_until
+from tests.kit.waiting import look_until
 
 _PATIENCE_MS = 3000
-_MOMENT_S = 0.05
 
-
-class Victim(Protocol):
-    """A cluster that can be broken."""
-
-    def cluster(self) -> Cluster:
-        """Its nodes."""
-        ...
-
-    def kill(self, node_id: int) -> None:
-        """End a node without a warning, and wait until it is gone."""
-        ...
-
-    def start_node(self, node_id: int) -> None:
-        """Start a dead node and wait until it serves."""
-        ...
+_T = TypeVar("_T")
 
 
 class Nemesis:
@@ -42,27 +26,29 @@ class Nemesis:
         seed: of its choices.
     """
 
-    def __init__(self, cluster: Victim, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int) -> None:
         self.cluster = cluster
         self.dice = random.Random(seed)
-        self._never = threading.Event()
 
-    def picture(self) -> Picture | None:
-        """What the cluster says of itself; None while nobody answers."""
-        nodes = [node for node in self.cluster.cluster().nodes if node.pid is not None]
+    def report(self) -> ClusterReport | None:
+        """What the cluster reports about itself; None while no broker answers."""
+        return self._ask(lambda admin: admin.run_plan(fetch_report))
+
+    def _ask(self, question: Callable[[AdminClient], _T]) -> _T | None:
+        running = [self.cluster.nodes[node].bootstrap for node in self.cluster.running]
         try:
             with AdminClient(
-                ",".join(node.listener for node in nodes),
-                connect_timeout_ms=_PATIENCE_MS,
+                ",".join(running),
+                socket_connection_setup_timeout_ms=_PATIENCE_MS,
                 request_timeout_ms=_PATIENCE_MS,
-                api_timeout_ms=_PATIENCE_MS,
+                default_api_timeout_ms=_PATIENCE_MS,
             ) as admin:
-                return admin.run_plan(take_picture)
+                return question(admin)
         except KafkaError:
             return None
 
     def leader_of(self, key: Key, *, other_than: int | None = None) -> int:
-        """Who leads a partition; waits until somebody does, and somebody else than named."""
+        """The leader of a partition; waits until there is one, other than the one named."""
 
         def ask(admin: AdminClient) -> int | None:
             leader = _leader(admin, key)
@@ -71,57 +57,41 @@ class Nemesis:
         return self._until(ask, f"a leader of {key} other than {other_than}")
 
     def controller(self) -> int:
-        """Who leads the metadata quorum; waits until somebody does."""
+        """The leader of the metadata quorum; waits until there is one."""
 
         def ask(admin: AdminClient) -> int | None:
-            quorum = admin.run_plan(take_picture).quorum
+            quorum = admin.run_plan(fetch_report).quorum
             return quorum.leader_id if quorum is not None and quorum.leader_id >= 0 else None
 
         return self._until(ask, "a leader of the metadata quorum")
 
-    def _until(self, ask: Callable[[AdminClient], int | None], what: str) -> int:
+    def _until(self, question: Callable[[AdminClient], int | None], what: str) -> int:
         found: list[int] = []
 
-        def attempt() -> None:
-            nodes = [node for node in self.cluster.cluster().nodes if node.pid is not None]
-            try:
-                with AdminClient(
-                    ",".join(node.listener for node in nodes),
-                    connect_timeout_ms=_PATIENCE_MS,
-                    request_timeout_ms=_PATIENCE_MS,
-                    api_timeout_ms=_PATIENCE_MS,
-                ) as admin:
-                    answer = ask(admin)
-            except KafkaError:
-                answer = None
-            if answer is None:
-                self._never.wait(_MOMENT_S)
-            else:
+        def is_known() -> bool:
+            answer = self._ask(question)
+            if answer is not None:
                 found.append(answer)
+            return bool(found)
 
-        work_until(lambda: bool(found), attempt, what=what)
+        look_until(is_known, what=what)
         return found[0]
 
     def crash(self, node_id: int) -> None:
         """SIGKILL, and start it again."""
         self.cluster.kill(node_id)
-        self.cluster.start_node(node_id)
+        self.cluster.start(node_id)
 
     def wait_until_healthy(self) -> None:
         """Wait until every broker lives and every replica is in sync."""
 
         def is_healthy() -> bool:
-            picture = self.picture()
-            alive = len(picture.brokers) if picture is not None else 0
-            everybody = alive == len(self.cluster.cluster().nodes)
-            return picture is not None and everybody and picture.is_healthy
+            report = self.report()
+            alive = len(report.brokers) if report is not None else 0
+            is_complete = alive == len(self.cluster.nodes)
+            return report is not None and is_complete and report.is_healthy
 
-        work_until(
-            is_healthy,
-            lambda: self._never.wait(_MOMENT_S),
-            what="a healthy cluster",
-            show=self.picture,
-        )
+        look_until(is_healthy, what="a healthy cluster", show=self.report)
 
 
 def _leader(admin: AdminClient, key: Key) -> int | None:

@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 
 import confluent_kafka
 
+from minikafka.testing import Cluster
 from minikafka_client import NewTopic
 from minikafka_client.sync import AdminClient, Producer
 from tests.faults.cluster_nemesis import Nemesis
 from tests.faults.copy_workers import INPUT, OUTPUT, transactional_id_of
-from tests.interop.waiting import Progress, work_until
-from tests.live_cluster import LiveCluster
+from tests.kit.waiting import Progress, work_until
 
 PARTITIONS: Final = 4
 WORKERS: Final = 2
@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
         records: that should be there.
         lost, doubled, out_of_order, strange: how many are not as they should be.
         kills: of clients and brokers.
-        gave_up: workers that ended by themselves; another one went on.
+        gave_up: workers that ended by themselves; another one continued.
         seconds: from the first worker's start until everything was seen.
     """
 
@@ -56,7 +56,7 @@ class Verdict(NamedTuple):
 
 
 class CopyJob:
-    """Workers in processes of their own, and somebody who watches the copy grow.
+    """Workers in processes of their own, and a thread that watches the copy grow.
 
     Args:
         cluster: where.
@@ -71,7 +71,7 @@ class CopyJob:
         gave_up: how often a worker ended by itself.
     """
 
-    def __init__(self, cluster: LiveCluster, kind: str, records: int, directory: Path) -> None:
+    def __init__(self, cluster: Cluster, kind: str, records: int, directory: Path) -> None:
         self.cluster = cluster
         self.kind = kind
         self.records = records
@@ -87,7 +87,7 @@ class CopyJob:
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def fill(self) -> None:
-        """Make the topics, and what is to be copied."""
+        """Create the topics, and the records to copy."""
         with AdminClient(self.cluster.bootstrap) as admin:
             admin.create_topics([NewTopic(name, PARTITIONS, _REPLICAS) for name in (INPUT, OUTPUT)])
         records, self.records = self.records, 0
@@ -120,15 +120,13 @@ class CopyJob:
         self.kills += 1
 
     def pause_worker(self, number: int) -> None:
-        """SIGSTOP: it does nothing, and knows nothing of it when it wakes up."""
+        """SIGSTOP: it does nothing, and does not notice that when it wakes up."""
         self._workers[number].send_signal(signal.SIGSTOP)
 
     def resume_worker(self, number: int) -> None:
-        """SIGCONT."""
         self._workers[number].send_signal(signal.SIGCONT)
 
     def kill_broker(self, node_id: int) -> None:
-        """SIGKILL."""
         self.cluster.kill(node_id)
         self.kills += 1
 
@@ -140,7 +138,6 @@ class CopyJob:
                 self._workers[number] = self._new_worker(number)
 
     def end(self) -> None:
-        """Stop everything."""
         self._over.set()
         if self._watcher.is_alive():
             self._watcher.join(_PATIENCE_S)
@@ -196,14 +193,14 @@ class CopyJob:
         self.raise_failure()
 
     def raise_failure(self) -> None:
-        """Raise what the watcher has found wrong."""
+        """Raise the error that the watcher has found."""
         if self._failure is not None:
             raise self._failure
 
     # --- the end ---
 
     def finish(self, nemesis: Nemesis, seconds: float) -> Verdict:
-        """Heal, end what dead workers have left open, and read the copy from the beginning."""
+        """Heal, end the open transactions of dead workers, and read the copy from the beginning."""
         self.end()
         nemesis.wait_until_healthy()
         for number in range(WORKERS):
@@ -268,7 +265,7 @@ def _reading(bootstrap: str) -> dict[str, object]:
 
 
 @contextmanager
-def copying(cluster: LiveCluster, kind: str, records: int, directory: Path) -> Generator[CopyJob]:
+def copying(cluster: Cluster, kind: str, records: int, directory: Path) -> Generator[CopyJob]:
     """A copy job that has begun, for a block."""
     job = CopyJob(cluster, kind, records, directory)
     job.fill()
@@ -285,7 +282,7 @@ def copying(cluster: LiveCluster, kind: str, records: int, directory: Path) -> G
 
 
 def kill_by_progress(job: CopyJob, nemesis: Nemesis, kills: int) -> None:
-    """Kill somebody each time that another part of the records is copied."""
+    """Kill a process each time that another part of the records is copied."""
     victims = [_VICTIMS[number % len(_VICTIMS)] for number in range(kills)]
     nemesis.dice.shuffle(victims)
     for number, kind in enumerate(victims, 1):
@@ -296,17 +293,17 @@ def kill_by_progress(job: CopyJob, nemesis: Nemesis, kills: int) -> None:
             case "broker":
                 victim = nemesis.dice.randint(1, 3)
                 job.kill_broker(victim)
-                job.cluster.start_node(victim)
+                job.cluster.start(victim)
             case _:
                 nemesis.wait_until_healthy()
                 victim = nemesis.dice.randint(1, 3)
                 job.kill_broker(victim)
                 job.wait_until_seen(min(job.seen + 1, job.records))
-                job.cluster.start_node(victim)
+                job.cluster.start(victim)
 
 
 def kill_by_the_clock(job: CopyJob, nemesis: Nemesis, interval_s: float) -> None:
-    """Kill somebody every few seconds until everything is copied."""
+    """Kill a process every few seconds until everything is copied."""
     while not job.is_complete.wait(interval_s):
         job.raise_failure()
         if nemesis.dice.random() < 0.5:
@@ -315,4 +312,4 @@ def kill_by_the_clock(job: CopyJob, nemesis: Nemesis, interval_s: float) -> None
             victim = nemesis.dice.randint(1, 3)
             job.kill_broker(victim)
             job.is_complete.wait(_DOWN_S)
-            job.cluster.start_node(victim)
+            job.cluster.start(victim)

@@ -33,7 +33,6 @@ _HANG_S = 20.0
 
 
 def transactional_id_of(number: int) -> str:
-    """The transactional id of a worker."""
     return f"copier-{number}"
 
 
@@ -52,7 +51,7 @@ async def _copy_with_ours(bootstrap: str, number: int) -> None:
         heartbeat_interval_ms=_HEARTBEAT_INTERVAL_MS,
         transactional_id=transactional_id_of(number),
         max_records=RECORDS_PER_TRANSACTION,
-        connect_timeout_ms=_PATIENCE_MS,
+        socket_connection_setup_timeout_ms=_PATIENCE_MS,
         request_timeout_ms=_PATIENCE_MS,
         producer_options={"transaction_timeout_ms": _TRANSACTION_TIMEOUT_MS},
     ) as source:
@@ -67,7 +66,7 @@ def copy_with_confluent(bootstrap: str, number: int) -> None:
 
 
 class _ConfluentCopier:
-    """What is read before a rebalance is dropped: it may be somebody else's by now."""
+    """What is read before a rebalance is dropped: another worker may own it by now."""
 
     def __init__(self, bootstrap: str, number: int) -> None:
         shared = {
@@ -98,7 +97,7 @@ class _ConfluentCopier:
         self._was_rebalanced = False
 
     def run(self) -> None:
-        """Copy for ever; a fatal error ends the process."""
+        """Copy forever; a fatal error ends the process."""
         self._producer.init_transactions(_PATIENCE_S)
         self._consumer.subscribe(
             [INPUT], on_assign=self._on_rebalance, on_revoke=self._on_rebalance
@@ -137,7 +136,7 @@ class _ConfluentCopier:
             self._go_back()
 
     def _until_done(self, end: Callable[[float], None]) -> None:
-        """What may be retried is."""
+        """Retry what can be retried."""
         while True:
             try:
                 end(_PATIENCE_S)
@@ -148,7 +147,7 @@ class _ConfluentCopier:
                 return
 
     def _go_back(self) -> None:
-        """Read on where the group is."""
+        """Resume at the group's offsets."""
         for partition in self._consumer.committed(self._consumer.assignment(), _PATIENCE_S):
             partition.offset = max(partition.offset, 0)
             self._consumer.seek(partition)
@@ -158,7 +157,7 @@ class _ConfluentCopier:
 def _or_else_exit() -> Generator[None]:
     """End the process when a call has hung for long.
 
-    librdkafka forgets a broker that Metadata does not name any more, but waits for it without an
+    librdkafka forgets a broker that Metadata no longer names, but waits for it without an
     end where it was the group's coordinator, whatever timeout it was given (issues 5456 and 5511).
     """
     faulthandler.dump_traceback_later(_HANG_S, exit=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +26,7 @@ def batches_in(path: Path) -> list[StoredBatch]:
     """The batches of an intact segment."""
     return [
         StoredBatch(
-            position,
-            position + header.size_bytes,
-            range(header.base_offset, header.next_offset),
+            position, position + header.size_bytes, range(header.base_offset, header.next_offset)
         )
         for position, header in iter_batches(path.read_bytes())
     ]
@@ -38,9 +37,9 @@ class Damage:
     """What was done to a directory.
 
     Attributes:
-        steps: in words, for whoever has to repeat it.
+        steps: in words, to repeat it.
         touched: for each segment, the byte ranges that are not what they were.
-        blind_size_bytes: how many bytes behind zeros nobody can find a batch in: up to the next
+        blind_size_bytes: how many bytes behind zeros cannot be searched for a batch: up to the next
             index entry, and where the index had not been written, up to the end.
     """
 
@@ -49,13 +48,13 @@ class Damage:
     touched: dict[Path, list[range]] = field(default_factory=dict[Path, list[range]])
 
     def note(self, path: Path, what: str, first: int, end: int) -> None:
-        """Bytes [first, end) of a file are damaged or gone."""
+        """Bytes [first, end) of a file are damaged or missing."""
         self.steps.append(f"{path.parent.name}/{path.name}: {what}")
         self.touched.setdefault(path, []).append(range(first, end))
 
     @property
     def has_hit_checkpoints(self) -> bool:
-        """Whether nobody can tell any more where a log ended."""
+        """Whether the end of a log can no longer be determined."""
         return any(path.name.endswith("-offset-checkpoint") for path in self.touched)
 
     def hits(self, path: Path, batch: StoredBatch) -> bool:
@@ -68,7 +67,6 @@ class Damage:
 
 
 def flip_bit(path: Path, dice: random.Random, damage: Damage) -> None:
-    """One bit, anywhere."""
     content = bytearray(path.read_bytes())
     if not content:
         return
@@ -79,7 +77,6 @@ def flip_bit(path: Path, dice: random.Random, damage: Damage) -> None:
 
 
 def cut_tail(path: Path, dice: random.Random, damage: Damage) -> None:
-    """The end is missing."""
     content = path.read_bytes()
     if not content:
         return
@@ -101,7 +98,6 @@ def zero_page(path: Path, dice: random.Random, damage: Damage) -> None:
 
 
 def append_garbage(path: Path, dice: random.Random, damage: Damage) -> None:
-    """Bytes follow that nobody wrote."""
     size = path.stat().st_size
     with path.open("ab") as file:
         file.write(dice.randbytes(dice.randint(1, 300)))
@@ -109,7 +105,6 @@ def append_garbage(path: Path, dice: random.Random, damage: Damage) -> None:
 
 
 def remove(path: Path, dice: random.Random, damage: Damage) -> None:
-    """The file is gone."""
     size = path.stat().st_size
     path.unlink()
     damage.note(path, "removed", 0, size)
@@ -137,7 +132,13 @@ LEFTOVERS = (
 
 
 def leave_behind(directory: Path, dice: random.Random, damage: Damage) -> None:
-    """A leftover file with nonsense in it."""
+    """Leave a file with garbage."""
     path = directory / dice.choice(LEFTOVERS)
     path.write_bytes(dice.randbytes(dice.randint(0, 200)))
     damage.note(path, "left behind", 0, 0)
+
+
+def limit_files(pid: int, size_bytes: int) -> None:
+    """Let no file of a running process grow beyond a size, as on a full disk."""
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size_bytes, hard))

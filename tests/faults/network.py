@@ -4,7 +4,7 @@
     (the clients)              ├── node 2's
                                └── node 3's
 
-It takes root and iproute2. A link that is cut drops packets without a word, as real ones do.
+It takes root and iproute2. A link that is cut drops packets silently, as real ones do.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Network:
         """The host address of a node."""
         return f"{self._subnet}.{node_id}"
 
-    def launcher(self, node_id: int) -> Sequence[str]:
+    def prefix(self, node_id: int) -> Sequence[str]:
         """Words before a command that put it into a node's namespace."""
         return ("ip", "netns", "exec", self._namespace(node_id))
 
@@ -103,7 +103,7 @@ class Network:
     # --- what can happen ---
 
     def isolate(self, node_id: int) -> None:
-        """Cut a node off from everybody, clients too."""
+        """Cut a node off from brokers and clients."""
         _run("ip", "link", "set", self._port(node_id), "down")
 
     def join(self, node_id: int) -> None:
@@ -112,7 +112,7 @@ class Network:
 
     def cut(self, sender: int, receiver: int) -> None:
         """Drop what one node sends to another; what comes the other way arrives."""
-        # It goes to an address that nobody has. A route that drops would give the sender an error.
+        # It goes to an address that does not exist. A route that drops is an error for the sender.
         nobody = ("lladdr", _NOBODY, "dev", "eth0", "nud", "permanent")
         target = self.address(receiver)
         _run("ip", "-n", self._namespace(sender), "neighbour", "replace", target, *nobody)

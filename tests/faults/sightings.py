@@ -1,4 +1,4 @@
-"""What was ever read where: an offset, once read, always names the same record."""
+"""Everything that was read: an offset, once read, always names the same record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Place = tuple[str, int]
 
 
 class Sightings:
-    """Every record that somebody read, by offset; any thread may add."""
+    """Every record that any client read, by offset; any thread may add."""
 
     def __init__(self) -> None:
         self._seen: dict[Place, dict[int, bytes]] = {}
@@ -39,7 +39,7 @@ class Sightings:
     def expect(self, place: Place, offsets: Iterable[int]) -> None:
         """Check that every record seen is among those that are there now."""
         lost = sorted(self._seen.get(place, {}).keys() - set(offsets))
-        assert not lost, f"{place}: records that were read are gone, at offsets {lost[:20]}"
+        assert not lost, f"{place}: records that were read have disappeared, at offsets {lost[:20]}"
 
     def forget(self, topic: str) -> None:
         """The topic was deleted."""

@@ -8,10 +8,11 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from minikafka import testing
 from minikafka_client import LATEST, NewTopic, TopicPartition
 from minikafka_client.sync import AdminClient
 from tests.faults.cluster_nemesis import Nemesis
-from tests.live_cluster import LiveCluster
+from tests.kit.live import check_logs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -56,32 +57,30 @@ def values_in(bootstrap: str) -> list[bytes | None]:
 
 
 def test_acks_1_loses_what_only_the_dead_leader_had_and_acks_all_does_not(tmp_path: Path) -> None:
-    with LiveCluster(tmp_path / "cluster") as cluster:
+    with testing.cluster(3, directory=tmp_path / "cluster") as cluster:
         with AdminClient(cluster.bootstrap) as admin:
             admin.create_topics([NewTopic(_TOPIC, 1, 3)])
         nemesis = Nemesis(cluster, 1)
         assert send(cluster.bootstrap, b"replicated", "all", 30) == (None, 0)
         leader = nemesis.leader_of(_KEY)
-        address = cluster.node(leader).listener
+        address = cluster.nodes[leader].bootstrap
         followers = [number for number in (1, 2, 3) if number != leader]
-        for follower in followers:
-            cluster.pause(follower)
+        cluster.pause(*followers)
         # The followers were waiting for records when they stopped: the next one is on its way to
-        # them already. Nobody but the leader has those after it.
+        # them already. Only the leader has those after it.
         assert send(address, b"on its way", "1", 30) == (None, 1)
         assert send(address, b"acks=1", "1", 30) == (None, 2)
         error, _ = send(address, b"acks=all", "all", 2)
         assert error in ("_MSG_TIMED_OUT", "REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
         cluster.kill(leader)
-        for follower in followers:
-            cluster.resume(follower)
+        cluster.resume(*followers)
         assert nemesis.leader_of(_KEY, other_than=leader) in followers
         error, offset = send(cluster.bootstrap, b"after", "all", 60)
         assert error is None
         kept = [b"replicated", b"on its way", b"after"] if offset > 1 else [b"replicated", b"after"]
         assert values_in(cluster.bootstrap) == kept
-        cluster.start_node(leader)
+        cluster.start(leader)
         nemesis.wait_until_healthy()
-        # The old leader has given up what nobody else had.
+        # The old leader has truncated what only it had.
         assert values_in(cluster.bootstrap) == kept
-        cluster.check_logs()
+        check_logs(cluster)

@@ -14,17 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from minikafka import testing
+from minikafka.testing import Cluster
 from minikafka_client import NewTopic
 from minikafka_client.sync import AdminClient
+from tests.faults import transaction_clients
 from tests.faults.campaign import rounds, with_seed
 from tests.faults.cluster_clients import ConfluentReader
 from tests.faults.cluster_load import Client
 from tests.faults.cluster_nemesis import Nemesis
-from tests.faults.transaction_clients import (
-    ConfluentTransactionalWriter,
-    OurPreparingWriter,
-    OurTransactionalWriter,
-)
 from tests.faults.transaction_load import (
     CommittedReader,
     ConfluentStoredReader,
@@ -32,7 +30,7 @@ from tests.faults.transaction_load import (
     TransactionalLoad,
     note_readers,
 )
-from tests.live_cluster import LiveCluster
+from tests.kit.live import check_logs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(36_000)]
 
@@ -46,42 +44,35 @@ _SETTINGS = {
     "transaction.two.phase.commit.enable": "true",
 }
 
-Disaster = Callable[[LiveCluster, Nemesis, TransactionalLoad], None]
+Disaster = Callable[[Cluster, Nemesis, TransactionalLoad], None]
 
 
-def crash_a_coordinator(cluster: LiveCluster, nemesis: Nemesis, load: TransactionalLoad) -> None:
-    """Another one goes on with what it had decided."""
+def crash_a_coordinator(cluster: Cluster, nemesis: Nemesis, load: TransactionalLoad) -> None:
+    """Another one completes what it had decided."""
     topic, partitions = COORDINATORS
     victim = nemesis.leader_of((topic, nemesis.dice.randrange(partitions)))
     cluster.kill(victim)
     load.go_on(_GO_ON)
-    cluster.start_node(victim)
+    cluster.start(victim)
     nemesis.wait_until_healthy()
 
 
-def crash_a_leader(cluster: LiveCluster, nemesis: Nemesis, load: TransactionalLoad) -> None:
-    """Of a partition that is written to; it comes back at once."""
+def crash_a_leader(cluster: Cluster, nemesis: Nemesis, load: TransactionalLoad) -> None:
+    """The leader of a partition that is written to; it is restarted immediately."""
     del load
     victim = nemesis.leader_of((TOPIC, nemesis.dice.randrange(PARTITIONS)))
     cluster.kill(victim)
-    cluster.start_node(victim)
+    cluster.start(victim)
 
 
-def crash_all(cluster: LiveCluster, nemesis: Nemesis, load: TransactionalLoad) -> None:
-    """Everybody at once."""
+def crash_all(cluster: Cluster, nemesis: Nemesis, load: TransactionalLoad) -> None:
     del nemesis, load
-    for victim in (1, 2, 3):
-        cluster.kill(victim)
-    for victim in (1, 2, 3):
-        cluster.request_start(victim)
-    for victim in (1, 2, 3):
-        cluster.wait_until_running(victim)
+    cluster.kill()
+    cluster.start()
 
 
-def crash_one_after_the_other(
-    cluster: LiveCluster, nemesis: Nemesis, load: TransactionalLoad
-) -> None:
-    """Each as soon as the one before serves again, in sync or not."""
+def crash_one_after_the_other(cluster: Cluster, nemesis: Nemesis, load: TransactionalLoad) -> None:
+    """Each as soon as the previous one serves again, in sync or not."""
     del cluster, load
     for victim in nemesis.dice.sample([1, 2, 3], 3):
         nemesis.crash(victim)
@@ -96,18 +87,16 @@ DISASTERS: list[Disaster] = [
 
 
 @with_seed
-def test_committed_transactions_are_seen_as_a_whole_and_others_never(
-    tmp_path: Path, seed: int
-) -> None:
-    with LiveCluster(tmp_path / "cluster", settings=_SETTINGS) as cluster:
+def test_committed_transactions_are_seen_whole_and_others_never(tmp_path: Path, seed: int) -> None:
+    with testing.cluster(3, _SETTINGS, directory=tmp_path / "cluster") as cluster:
         with AdminClient(cluster.bootstrap) as admin:
             admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])
         load = TransactionalLoad(cluster.bootstrap, {TOPIC: PARTITIONS})
         writers = [
-            OurTransactionalWriter(load, "ours", TOPIC, seed),
-            OurTransactionalWriter(load, "ours, too", TOPIC, seed),
-            OurPreparingWriter(load, "ours in two phases", TOPIC, seed),
-            ConfluentTransactionalWriter(load, "confluent", TOPIC, seed),
+            transaction_clients.OurTransactionalWriter(load, "ours", TOPIC, seed),
+            transaction_clients.OurTransactionalWriter(load, "ours, too", TOPIC, seed),
+            transaction_clients.OurPreparingWriter(load, "ours in two phases", TOPIC, seed),
+            transaction_clients.ConfluentTransactionalWriter(load, "confluent", TOPIC, seed),
         ]
         clients: list[Client] = [
             *writers,
@@ -135,4 +124,4 @@ def test_committed_transactions_are_seen_as_a_whole_and_others_never(
         assert committed.is_good, f"{committed}\nthe history is in {tmp_path}"
         assert stored.is_good, f"{stored}\nthe history is in {tmp_path}"
         assert all(writer.committed and writer.aborted for writer in writers)
-        cluster.check_logs()
+        check_logs(cluster)

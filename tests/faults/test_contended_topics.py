@@ -1,6 +1,6 @@
 """Many clients create, delete, grow, fill and read the same topics at the same time.
 
-What is acknowledged while a topic lives is in it; and no client hears of anything but what the
+What is acknowledged while a topic lives is in it; and no client sees anything but what the
 others do to its topics.
 """
 
@@ -14,20 +14,10 @@ from pathlib import Path
 import pytest
 import trio
 
+import minikafka_client as mk
 from minikafka.protocol.errors import ErrorCode
-from minikafka_client import (
-    AdminClient,
-    Consumer,
-    DeliveryTimeoutError,
-    KafkaError,
-    NewTopic,
-    Producer,
-    RecordMetadata,
-    RequestTimeoutError,
-    TopicPartition,
-)
 from tests.faults.campaign import rounds, with_seed
-from tests.interop.brokers import InteropBroker
+from tests.kit.live import JudgedBroker
 
 TOPICS = [f"contended-{number}" for number in range(4)]
 PARTITIONS = 2
@@ -54,9 +44,9 @@ class Topic:
         self.name = name
         self.deletions = 0
         self.being_deleted = 0
-        self.promised: dict[bytes, tuple[int, RecordMetadata]] = {}
+        self.promised: dict[bytes, tuple[int, mk.RecordMetadata]] = {}
 
-    def still_promised(self) -> dict[bytes, RecordMetadata]:
+    def still_promised(self) -> dict[bytes, mk.RecordMetadata]:
         """What was acknowledged since the last deletion."""
         return {
             value: place for value, (life, place) in self.promised.items() if life == self.deletions
@@ -64,7 +54,7 @@ class Topic:
 
 
 class Contest:
-    """The topics, and everybody who fights for them."""
+    """The topics, and the clients that contend for them."""
 
     def __init__(self, bootstrap: str, seed: int) -> None:
         self.bootstrap = bootstrap
@@ -81,10 +71,10 @@ class Contest:
     async def expect(
         self, what: str, codes: set[ErrorCode], action: Callable[[], Awaitable[object]]
     ) -> None:
-        """Do something that the others may have done, or undone, already."""
+        """Do something that the others may already have done or undone."""
         try:
             await action()
-        except KafkaError as error:
+        except mk.KafkaError as error:
             if error.code not in codes:
                 raise AssertionError(f"{what}: {error!r}") from error
             self.happened[f"{what}: {error.code.name}"] += 1
@@ -92,13 +82,13 @@ class Contest:
             self.happened[what] += 1
 
     def missing(self) -> list[str]:
-        """What has to happen in a contest, and did not yet."""
+        """What has to happen in a contest, but has not happened yet."""
         return [what for what in MUST_HAPPEN if not self.happened[what]]
 
     async def administer(self, name: str) -> None:
         """Create, delete and grow topics at random."""
         dice = self.dice(name)
-        async with AdminClient(self.bootstrap) as admin:
+        async with mk.AdminClient(self.bootstrap) as admin:
             steps_left = rounds(STEPS)
             while steps_left > 0 or self.missing():
                 steps_left -= 1
@@ -111,18 +101,18 @@ class Contest:
                     case _:
                         await self.create(admin, topic)
 
-    async def create(self, admin: AdminClient, topic: Topic) -> None:
-        new = [NewTopic(topic.name, PARTITIONS)]
+    async def create(self, admin: mk.AdminClient, topic: Topic) -> None:
+        new = [mk.NewTopic(topic.name, PARTITIONS)]
         codes = {ErrorCode.TOPIC_ALREADY_EXISTS}
         await self.expect("create", codes, lambda: admin.create_topics(new))
 
-    async def delete(self, admin: AdminClient, topic: Topic) -> None:
+    async def delete(self, admin: mk.AdminClient, topic: Topic) -> None:
         topic.deletions += 1
         topic.being_deleted += 1
         await self.expect("delete", GONE, lambda: admin.delete_topics([topic.name]))
         topic.being_deleted -= 1
 
-    async def grow(self, admin: AdminClient, topic: Topic, total: int) -> None:
+    async def grow(self, admin: mk.AdminClient, topic: Topic, total: int) -> None:
         codes = GONE | {ErrorCode.INVALID_PARTITIONS}
         await self.expect("grow", codes, lambda: admin.create_partitions({topic.name: total}))
 
@@ -131,7 +121,7 @@ class Contest:
         dice = self.dice(name)
         patience = {"delivery_timeout_ms": 2_000, "max_block_ms": 1_000}
         number = 0
-        async with Producer(
+        async with mk.Producer(
             self.bootstrap,
             enable_idempotence=is_idempotent,
             request_timeout_ms=1_500,
@@ -147,15 +137,15 @@ class Contest:
                     await self.send(producer, topic, f"{name}:last:{last}".encode())
                     assert f"{name}:last:{last}".encode() in topic.promised
 
-    async def send(self, producer: Producer, topic: Topic, value: bytes) -> None:
+    async def send(self, producer: mk.Producer, topic: Topic, value: bytes) -> None:
         """Send one record, and take note of what its acknowledgement promises."""
         life, is_alive = topic.deletions, not topic.being_deleted
         self.sent.add(value)
         try:
             place = await (await producer.send(topic.name, value))
-        except (DeliveryTimeoutError, RequestTimeoutError) as error:
+        except (mk.DeliveryTimeoutError, mk.RequestTimeoutError) as error:
             self.happened[type(error).__name__] += 1
-        except KafkaError as error:
+        except mk.KafkaError as error:
             if error.code not in GONE:
                 raise AssertionError(f"send to {topic.name}: {error!r}") from error
             self.happened[f"send: {error.code.name}"] += 1
@@ -166,11 +156,11 @@ class Contest:
 
     async def consume(self, name: str) -> None:
         """Read all of them in one group until the contest is over."""
-        async with Consumer(
+        async with mk.Consumer(
             self.bootstrap,
             group_id="contenders",
             auto_offset_reset="earliest",
-            allow_auto_topic_creation=False,
+            allow_auto_create_topics=False,
             heartbeat_interval_ms=200,
             metadata_max_age_ms=200,
         ) as consumer:
@@ -182,11 +172,11 @@ class Contest:
 
     async def check(self) -> None:
         """What is promised is there, once, where it was acknowledged."""
-        async with Consumer(self.bootstrap, auto_offset_reset="earliest") as consumer:
+        async with mk.Consumer(self.bootstrap, auto_offset_reset="earliest") as consumer:
             for topic in self.topics:
-                found: dict[bytes, RecordMetadata] = {}
+                found: dict[bytes, mk.RecordMetadata] = {}
                 where = [
-                    TopicPartition(topic.name, index)
+                    mk.TopicPartition(topic.name, index)
                     for index in await consumer.partitions_for(topic.name)
                 ]
                 ends = await consumer.end_offsets(where)
@@ -196,7 +186,7 @@ class Contest:
                     for record in await consumer.poll():
                         count += 1
                         assert record.value in self.sent
-                        found[record.value] = RecordMetadata(*record[:4])
+                        found[record.value] = mk.RecordMetadata(*record[:4])
                 promised = topic.still_promised()
                 assert len(promised) >= LAST_RECORDS
                 assert {value: found.get(value) for value in promised} == promised, topic.name
@@ -205,20 +195,22 @@ class Contest:
 @with_seed
 @pytest.mark.slow
 @pytest.mark.timeout(36_000)
-async def test_what_is_acknowledged_in_a_topic_s_life_is_in_it(tmp_path: Path, seed: int) -> None:
+async def test_acknowledged_records_are_in_their_incarnation_of_the_topic(
+    tmp_path: Path, seed: int
+) -> None:
     settings = {"auto.create.topics.enable": "false", "log.segment.delete.delay.ms": "0"}
-    with InteropBroker(tmp_path, settings) as broker:
+    with JudgedBroker(tmp_path, settings) as broker:
         contest = Contest(broker.bootstrap, seed)
-        async with trio.open_nursery() as everybody:
+        async with trio.open_nursery() as clients:
             for number in range(4):
-                everybody.start_soon(contest.produce, f"producer-{number}", number % 2 == 0)
+                clients.start_soon(contest.produce, f"producer-{number}", number % 2 == 0)
             for number in range(2):
-                everybody.start_soon(contest.consume, f"consumer-{number}")
+                clients.start_soon(contest.consume, f"consumer-{number}")
             with trio.move_on_after(PATIENCE_S * rounds(1)) as patience:
                 async with trio.open_nursery() as administrators:
                     for number in range(4):
                         administrators.start_soon(contest.administer, f"administrator-{number}")
-                async with AdminClient(broker.bootstrap) as admin:
+                async with mk.AdminClient(broker.bootstrap) as admin:
                     for topic in contest.topics:
                         await contest.create(admin, topic)
                 await contest.is_read.wait()

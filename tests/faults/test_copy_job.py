@@ -3,7 +3,7 @@
     MINIKAFKA_COPY_RECORDS=200000 MINIKAFKA_COPY_KILL_EVERY_S=3 MINIKAFKA_FAULTS_SEED=7 \
         pytest -s tests/faults/test_copy_job.py
 
-makes a longer job, with somebody killed every three seconds; it prints what came out.
+makes a longer job, with a process killed every three seconds; it prints what came out.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from time import monotonic
 
 import pytest
 
+from minikafka import testing
 from tests.faults.campaign import rounds, with_seed
 from tests.faults.cluster_nemesis import Nemesis
 from tests.faults.copy_job import copying, kill_by_progress, kill_by_the_clock
 from tests.faults.copy_workers import WORKERS
-from tests.live_cluster import LiveCluster
+from tests.kit.live import check_logs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(36_000)]
 
@@ -27,17 +28,14 @@ _RECORDS = int(os.environ.get("MINIKAFKA_COPY_RECORDS", "20000"))
 _KILL_EVERY_S = float(os.environ.get("MINIKAFKA_COPY_KILL_EVERY_S", "0"))
 _KILLS = 4
 _HUNG_RECORDS = 10_000
-_SETTINGS = {
-    "transaction.state.log.num.partitions": "3",
-    "group.min.session.timeout.ms": "1000",
-}
+_SETTINGS = {"transaction.state.log.num.partitions": "3", "group.min.session.timeout.ms": "1000"}
 
 
 @pytest.mark.parametrize("kind", WORKERS)
 @with_seed
 def test_a_copy_has_everything_once_and_in_order(tmp_path: Path, kind: str, seed: int) -> None:
     with (
-        LiveCluster(tmp_path / "cluster", settings=_SETTINGS) as cluster,
+        testing.cluster(3, _SETTINGS, directory=tmp_path / "cluster") as cluster,
         copying(cluster, kind, _RECORDS, tmp_path) as job,
     ):
         nemesis = Nemesis(cluster, seed)
@@ -50,15 +48,15 @@ def test_a_copy_has_everything_once_and_in_order(tmp_path: Path, kind: str, seed
         verdict = job.finish(nemesis, monotonic() - begin)
         sys.stdout.write(f"{kind}: {verdict}\n")
         assert verdict.is_good, verdict
-        cluster.check_logs()
+        check_logs(cluster)
 
 
 @pytest.mark.parametrize("kind", WORKERS)
-def test_a_worker_that_wakes_up_when_others_have_done_its_work_spoils_nothing(
+def test_a_worker_that_wakes_up_after_it_was_replaced_does_no_harm(
     tmp_path: Path, kind: str
 ) -> None:
     with (
-        LiveCluster(tmp_path / "cluster", settings=_SETTINGS) as cluster,
+        testing.cluster(3, _SETTINGS, directory=tmp_path / "cluster") as cluster,
         copying(cluster, kind, _HUNG_RECORDS, tmp_path) as job,
     ):
         job.wait_until_seen(_HUNG_RECORDS // 4)
@@ -69,4 +67,4 @@ def test_a_worker_that_wakes_up_when_others_have_done_its_work_spoils_nothing(
         job.wait_until_seen(2 * _HUNG_RECORDS)
         verdict = job.finish(Nemesis(cluster, 0), 0.0)
         assert verdict.is_good, verdict
-        cluster.check_logs()
+        check_logs(cluster)

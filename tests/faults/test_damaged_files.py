@@ -1,4 +1,4 @@
-"""Files that were damaged while the broker was away: nothing damaged is served, the rest is.
+"""Files that were damaged while the broker was down: nothing damaged is served, the rest is.
 
 The broker is opened in this process, so that thousands of directories can be tried.
 """
@@ -14,20 +14,15 @@ from pathlib import Path
 import pytest
 import trio
 
+from minikafka.broker import lifetime
 from minikafka.broker.broker import Broker
 from minikafka.broker.run import open_broker
 from minikafka.protocol.records import decode_records, encode_batch, iter_batches
 from minikafka.storage.errors import StorageError
 from minikafka.storage.log import Log
-from tests.broker.harness import options, running_broker
 from tests.faults.campaign import rounds, with_seed
-from tests.faults.damage import (
-    ON_OTHERS,
-    ON_SEGMENTS,
-    Damage,
-    batches_in,
-    leave_behind,
-)
+from tests.faults.damage import ON_OTHERS, ON_SEGMENTS, Damage, batches_in, leave_behind
+from tests.kit.in_process import options, running_broker
 
 NOW_MS = 1_700_000_000_000
 TOPICS: dict[str, dict[str, str]] = {
@@ -115,12 +110,12 @@ def make_templates(root: Path, seed: int) -> list[tuple[Path, Contents]]:
         shutil.copytree(root / name, root / f"{name}-read")
         broker = open_broker(options(root / f"{name}-read", *SETTINGS))
         found.append((root / name, read_everything(broker)))
-        broker.close()
+        lifetime.close(broker)
     return found
 
 
 def survivors(directory: Path, template: Path, damage: Damage, topic: str) -> Iterator[int]:
-    """Offsets of the batches in a partition whose bytes nobody touched."""
+    """Offsets of the batches in a partition that were not touched."""
     for path in sorted((template / topic).glob("*.log")):
         damaged = directory / topic / path.name
         for batch in batches_in(path):
@@ -169,7 +164,7 @@ def open_and_read(directory: Path) -> tuple[Broker, Contents]:
 @with_seed
 @pytest.mark.slow
 @pytest.mark.timeout(36_000)
-def test_nothing_damaged_is_served_and_everything_else_is(tmp_path: Path, seed: int) -> None:
+def test_damaged_data_is_never_served_and_everything_else_is(tmp_path: Path, seed: int) -> None:
     templates = make_templates(tmp_path, seed)
     for case in range(rounds(_CASES)):
         dice = random.Random(f"{seed} {case}")
@@ -194,6 +189,6 @@ def test_nothing_damaged_is_served_and_everything_else_is(tmp_path: Path, seed: 
             if template.name == "clean" and not damage.has_hit_checkpoints:
                 end = broker.partitions[topic, number].log.log_end_offset
                 assert end > max(values), f"{told}: {topic}-{number} ends at {end} now"
-        broker.close()
+        lifetime.close(broker)
         broker.directory.files.make_room()  # closes them
         shutil.rmtree(directory)

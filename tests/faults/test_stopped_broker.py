@@ -1,80 +1,58 @@
-"""SIGTERM in the middle of anything: exit code 0, and the next broker has everything."""
+"""SIGTERM at any time: exit code 0, and the next broker has everything."""
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
-from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minikafka.protocol.messages import delete_topics
+from minikafka.protocol.messages import fetch as fetch_api
 from minikafka.protocol.records import encode_batch
-from tests.faults.link import LATEST, Link
-from tests.interop.brokers import InteropBroker
-
-STOP_PATIENCE_S = 60
-"""Against a hang; a stop has five seconds, which is measured where time is measured."""
+from tests.kit.live import JudgedBroker
+from tests.kit.waiting import look_until
+from tests.kit.wire import LATEST, Wire, creatable, create_request, fetch_of, one_batch
 
 MANY = 2000
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Generator[InteropBroker]:
-    broker = InteropBroker(tmp_path, {"log.cleaner.backoff.ms": "10"})
-    with broker:
+def broker(tmp_path: Path) -> Generator[JudgedBroker]:
+    with JudgedBroker(tmp_path, {"log.cleaner.backoff.ms": "10"}) as broker:
         yield broker
 
 
-def creation(name: str, partitions: int) -> CreateTopicsRequest:
-    wanted = CreatableTopic(
-        name=name,
-        num_partitions=partitions,
-        replication_factor=1,
-        assignments=[],
-        configs=[],
-    )
-    return CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
+def fetch(partition: int, offset: int) -> fetch_api.Request:
+    return fetch_of("t", {partition: offset}, max_wait_ms=3_600_000, max_bytes=50_000_000)
 
 
-def fetch(partition: int, offset: int) -> FetchRequest:
-    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=50_000_000)
-    return FetchRequest(
-        max_wait_ms=3_600_000,
-        min_bytes=1,
-        max_bytes=50_000_000,
-        topics=[FetchTopic(topic="t", partitions=[asked])],
-    )
-
-
-def while_many_logs_are_made(broker: InteropBroker, links: list[Link]) -> None:
-    links[0].send(creation("many", MANY), 7)
+def while_many_logs_are_made(broker: JudgedBroker, links: list[Wire]) -> None:
+    links[0].send(create_request(creatable("many", MANY)), 7)
     links[1].topic("many")
 
 
-def while_many_logs_are_deleted(broker: InteropBroker, links: list[Link]) -> None:
+def while_many_logs_are_deleted(broker: JudgedBroker, links: list[Wire]) -> None:
     links[0].create_topic("many", MANY, {})
-    links[0].send(DeleteTopicsRequest(topic_names=["many"], timeout_ms=10_000), 5)
+    links[0].send(delete_topics.Request(topic_names=["many"], timeout_ms=10_000), 5)
     links[1].topic("many")
 
 
-def while_clients_wait_and_do_not_read(broker: InteropBroker, links: list[Link]) -> None:
+def while_clients_wait_and_do_not_read(broker: JudgedBroker, links: list[Wire]) -> None:
     for link in links[:4]:
         link.send(fetch(1, 0), 11)  # nothing there: waits
     for _ in range(20):
-        links[4].produce("t", 0, batch(b"x" * 900_000))
+        links[4].produce("t", 0, one_batch(b"x" * 900_000))
     for link in links[5:8]:
         for _ in range(5):
             link.send(fetch(0, 1), 11)  # too much for the socket's buffer
     links[8].socket.sendall(b"\0\0\1\0\0\0")  # half a frame
 
 
-def while_it_compacts(broker: InteropBroker, links: list[Link]) -> None:
+def while_it_compacts(broker: JudgedBroker, links: list[Wire]) -> None:
     links[0].create_topic(
         "c", 1, {"cleanup_policy": "compact", "segment_bytes": 2_000_000, "flush_ms": 1}
     )
@@ -95,53 +73,40 @@ def while_it_compacts(broker: InteropBroker, links: list[Link]) -> None:
     ids=lambda function: function.__name__.replace("_", " "),
 )
 @pytest.mark.parametrize("signals", [1, 3])
-def test_a_signal_in_the_middle_ends_it_well(
-    broker: InteropBroker,
-    in_the_middle: Callable[[InteropBroker, list[Link]], None],
-    signals: int,
+def test_a_signal_under_load_stops_cleanly(
+    broker: JudgedBroker, in_the_middle: Callable[[JudgedBroker, list[Wire]], None], signals: int
 ) -> None:
     with ExitStack() as stack:
-        links = [stack.enter_context(Link(broker.host_and_port)) for _ in range(9)]
+        links = [stack.enter_context(Wire(broker.bootstrap)) for _ in range(9)]
         links[0].create_topic("t", 2, {})
-        acked = links[0].produce("t", 0, batch(b"acked")).base_offset
+        acked = links[0].produce("t", 0, one_batch(b"acked")).base_offset
         in_the_middle(broker, links)
         for _ in range(signals - 1):
             broker.process.send_signal(signal.SIGTERM)
         assert broker.stop() == 0
     broker.start()
-    with Link(broker.host_and_port) as link:
+    with Wire(broker.bootstrap) as link:
         assert link.offset_at("t", 0, LATEST) > acked
 
 
-def batch(value: bytes) -> bytes:
-    return bytes(encode_batch([(b"k", value, (), 1)]))
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_during_the_start_ends_it_well(
-    broker: InteropBroker, number: signal.Signals
+def test_a_signal_during_the_start_stops_cleanly(
+    broker: JudgedBroker, number: signal.Signals
 ) -> None:
-    with Link(broker.host_and_port) as link:
+    with Wire(broker.bootstrap) as link:
         link.create_topic("t", MANY, {})
         for partition in range(0, MANY, 10):
-            link.produce("t", partition, batch(b"acked"))
+            link.produce("t", partition, one_batch(b"acked"))
     broker.kill()
-    # A foreign file in the first partition makes it say that it has begun to open them.
+    # An unknown file in the first partition makes it log that it has begun to open them.
     first = min(path for path in broker.data_dir.iterdir() if path.is_dir())
     (first / "foreign.log").touch()
-    command = [sys.executable, "-m", "minikafka.cli.main", "serve", "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(
-        [*command, "--data-dir", str(broker.data_dir)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as starting:
-        assert starting.stderr is not None
-        assert b"foreign.log" in starting.stderr.readline()
-        starting.send_signal(number)
-        output, log = starting.communicate(timeout=STOP_PATIENCE_S)
-        assert starting.returncode == 0, log
-        assert output == b""
-        assert b"stopped before it could serve" in log
+    broker.launch()
+    look_until(lambda: "foreign.log" in broker.log(), what="its start")
+    broker.process.send_signal(number)
+    assert os.read(broker.process.fileno(), 1) == b"", "it says that it serves"
+    assert broker.process.wait() == 0
+    assert "stopped before it could serve" in broker.log()
     broker.start()
-    with Link(broker.host_and_port) as link:
+    with Wire(broker.bootstrap) as link:
         assert link.offset_at("t", MANY - 10, LATEST) == 1

@@ -8,16 +8,7 @@ from typing import Any
 import confluent_kafka
 import trio
 
-from minikafka_client import (
-    Consumer,
-    Delivery,
-    KafkaError,
-    PreparedTransactionState,
-    Producer,
-    TopicPartition,
-    TransactionAbortableError,
-    TransactionOutcome,
-)
+import minikafka_client as mk
 from tests.faults.cluster_load import by_partition
 from tests.faults.transaction_load import Attempt, TransactionalLoad, TransactionalWriter
 
@@ -35,22 +26,21 @@ class ChangedMind(Exception):
 
 
 class _OurWriter(TransactionalWriter):
-    """What both of ours have."""
+    """The common part of both clients of ours."""
 
     def __init__(self, load: TransactionalLoad, name: str, topic: str, seed: int) -> None:
         super().__init__(load, name, topic)
         self.dice = random.Random(f"{seed} {name}")
 
     def work(self) -> None:
-        """Run it on trio."""
         trio.run(self._work)
 
     async def _work(self) -> None:
         raise NotImplementedError
 
-    def producer(self, *, is_two_phase: bool = False) -> Producer[bytes, bytes]:
+    def producer(self, *, is_two_phase: bool = False) -> mk.Producer[bytes, bytes]:
         """A producer with this writer's transactional id."""
-        return Producer(
+        return mk.Producer(
             self.load.bootstrap,
             transactional_id=self.name,
             transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
@@ -58,11 +48,11 @@ class _OurWriter(TransactionalWriter):
             linger_ms=1,
             client_id=self.name,
             request_timeout_ms=_PATIENCE_MS,
-            connect_timeout_ms=_PATIENCE_MS,
+            socket_connection_setup_timeout_ms=_PATIENCE_MS,
         )
 
     async def send_some(
-        self, producer: Producer[bytes, bytes], attempt: Attempt, sent: list[Delivery]
+        self, producer: mk.Producer[bytes, bytes], attempt: Attempt, sent: list[mk.Delivery]
     ) -> None:
         """One or two records to each partition."""
         for partition in self.partitions():
@@ -71,8 +61,8 @@ class _OurWriter(TransactionalWriter):
                 assert number == len(sent)
                 sent.append(await producer.send(self.topic, value, partition=partition))
 
-    async def note_delivered(self, attempt: Attempt, sent: list[Delivery]) -> None:
-        """What is stored has an offset, whatever became of the transaction."""
+    async def note_delivered(self, attempt: Attempt, sent: list[mk.Delivery]) -> None:
+        """A stored record has an offset, whether its transaction commits or not."""
         for number, delivery in enumerate(sent):
             if delivery.is_done and delivery.error is None:
                 attempt.delivered(number, (await delivery).offset)
@@ -84,24 +74,24 @@ class OurTransactionalWriter(_OurWriter):
     async def _work(self) -> None:
         async with (
             self.producer() as producer,
-            Consumer(
+            mk.Consumer(
                 self.load.bootstrap,
                 auto_offset_reset="earliest",
                 isolation_level="read_committed",
                 client_id=f"{self.name} reads",
                 request_timeout_ms=_PATIENCE_MS,
-                connect_timeout_ms=_PATIENCE_MS,
+                socket_connection_setup_timeout_ms=_PATIENCE_MS,
             ) as consumer,
         ):
-            await consumer.assign([TopicPartition(*key) for key in self.load.partitions])
+            await consumer.assign([mk.TopicPartition(*key) for key in self.load.partitions])
             while not self.load.over.is_set():
                 await self._transact(producer, consumer)
 
     async def _transact(
-        self, producer: Producer[bytes, bytes], consumer: Consumer[bytes, bytes]
+        self, producer: mk.Producer[bytes, bytes], consumer: mk.Consumer[bytes, bytes]
     ) -> None:
         attempt = Attempt(self)
-        sent: list[Delivery] = []
+        sent: list[mk.Delivery] = []
         is_taken = False
         try:
             async with producer.transaction():
@@ -113,17 +103,17 @@ class OurTransactionalWriter(_OurWriter):
                     raise ChangedMind
                 if roll < _ABORTED + _USURPED:
                     is_taken = await self._usurp()
-        except (ChangedMind, TransactionAbortableError):
+        except (ChangedMind, mk.TransactionAbortableError):
             await self.note_delivered(attempt, sent)
             attempt.aborted()
-        except KafkaError as error:
+        except mk.KafkaError as error:
             await self.note_delivered(attempt, sent)
             if is_taken:
                 attempt.aborted()
             else:
                 attempt.unknown()
                 self.failed.append(f"{type(error).__name__}: {error}")
-            await self._begin_anew(producer)
+            await self._reinitialize(producer)
         else:
             await self.note_delivered(attempt, sent)
             assert not is_taken, f"{self.name}: committed although another one took over"
@@ -134,25 +124,25 @@ class OurTransactionalWriter(_OurWriter):
         try:
             async with self.producer():
                 return True
-        except KafkaError:
+        except mk.KafkaError:
             return False
 
-    async def _begin_anew(self, producer: Producer[bytes, bytes]) -> None:
+    async def _reinitialize(self, producer: mk.Producer[bytes, bytes]) -> None:
         with trio.fail_after(_PATIENCE_S):
             while True:
                 try:
-                    await producer.begin_anew()
-                except KafkaError:
+                    await producer.reinitialize()
+                except mk.KafkaError:
                     await trio.lowlevel.checkpoint()
                 else:
                     return
 
 
 class OurPreparingWriter(_OurWriter):
-    """Two-phase commit: it decides, and somebody who comes after it may have to do it."""
+    """Two-phase commit: it decides, and its successor may have to carry it out."""
 
     async def _work(self) -> None:
-        self._decided: PreparedTransactionState | None = None
+        self._decided: mk.PreparedTransactionState | None = None
         self._attempt: Attempt | None = None
         while not self.load.over.is_set():
             try:
@@ -163,26 +153,26 @@ class OurPreparingWriter(_OurWriter):
                         if self.dice.random() < _LEFT:
                             break
                         await self._complete(producer)
-            except KafkaError as error:
+            except mk.KafkaError as error:
                 self.failed.append(f"{type(error).__name__}: {error}")
         with trio.fail_after(_PATIENCE_S):
             async with self.producer(is_two_phase=True) as producer:
                 await self._complete(producer)
 
-    async def _transact(self, producer: Producer[bytes, bytes]) -> None:
+    async def _transact(self, producer: mk.Producer[bytes, bytes]) -> None:
         attempt = self._attempt = Attempt(self)
-        sent: list[Delivery] = []
+        sent: list[mk.Delivery] = []
         self._is_wanted = False
         try:
             async with producer.transaction() as transaction:
                 await self.send_some(producer, attempt, sent)
                 prepared = await transaction.prepare()
-        except KafkaError as error:
-            # It was never decided for: whoever comes next aborts it, if it is still open.
+        except mk.KafkaError as error:
+            # It was never decided: its successor aborts it, if it is still open.
             await self.note_delivered(attempt, sent)
             attempt.aborted()
             self._attempt = None
-            if not isinstance(error, TransactionAbortableError):
+            if not isinstance(error, mk.TransactionAbortableError):
                 raise
             return
         await self.note_delivered(attempt, sent)
@@ -190,31 +180,29 @@ class OurPreparingWriter(_OurWriter):
             self._decided = prepared
             self._is_wanted = True
 
-    async def _complete(self, producer: Producer[bytes, bytes]) -> None:
+    async def _complete(self, producer: mk.Producer[bytes, bytes]) -> None:
         """Do what was decided, until it is done."""
         outcome = await self._until_done(producer)
         attempt, self._attempt = self._attempt, None
         if attempt is None:
-            assert outcome is not TransactionOutcome.COMMITTED
+            assert outcome is not mk.TransactionOutcome.COMMITTED
         elif self._is_wanted:
-            assert outcome is not TransactionOutcome.ABORTED
+            assert outcome is not mk.TransactionOutcome.ABORTED
             attempt.committed()
         else:
-            assert outcome is not TransactionOutcome.COMMITTED
+            assert outcome is not mk.TransactionOutcome.COMMITTED
             attempt.aborted()
 
-    async def _until_done(self, producer: Producer[bytes, bytes]) -> TransactionOutcome:
+    async def _until_done(self, producer: mk.Producer[bytes, bytes]) -> mk.TransactionOutcome:
         while True:
             try:
                 return await producer.complete_transaction(self._decided)
-            except KafkaError as error:
+            except mk.KafkaError as error:
                 if not error.is_retriable:
                     raise
 
 
 class ConfluentTransactionalWriter(TransactionalWriter):
-    """librdkafka's transactional producer."""
-
     def __init__(self, load: TransactionalLoad, name: str, topic: str, seed: int) -> None:
         super().__init__(load, name, topic)
         self.dice = random.Random(f"{seed} {name}")
@@ -291,7 +279,7 @@ class ConfluentTransactionalWriter(TransactionalWriter):
         return True
 
     def _until_done(self, end: Any) -> None:
-        """What may be retried is."""
+        """Retry what can be retried."""
         while True:
             try:
                 end(_PATIENCE_S)

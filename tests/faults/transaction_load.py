@@ -147,8 +147,6 @@ class Attempt:
 
 
 class CommittedReader(OurReader):
-    """Our reader of committed records."""
-
     isolation_level = "read_committed"
 
 
@@ -158,18 +156,14 @@ class StoredReader(OurReader):
     load: TransactionalLoad
 
     def saw(self, records: dict[Key, list[tuple[int, Value]]]) -> None:
-        """Note it where it belongs."""
         self.load.stored.poll(self.name, records)
 
 
 class ConfluentStoredReader(ConfluentReader):
-    """librdkafka's reader of everything."""
-
     load: TransactionalLoad
     isolation_level = "read_uncommitted"
 
     def saw(self, records: dict[Key, list[tuple[int, Value]]]) -> None:
-        """Note it where it belongs."""
         self.load.stored.poll(self.name, records)
 
 

@@ -7,13 +7,13 @@ from collections import deque
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.records import Record, encode_batch
 from tests.faults.campaign import Campaign, Worker
-from tests.faults.link import EARLIEST, LATEST, Link, next_offset_in, records_in
+from tests.kit.wire import EARLIEST, LATEST, Wire, next_offset_in, one_batch, records_of
 
 _IN_FLIGHT_MAX = 5
 TIMESTAMP_MS = 1_700_000_000_000
 
 
-def read_all(campaign: Campaign, link: Link, topic: str, partition: int) -> list[Record]:
+def read_all(campaign: Campaign, link: Wire, topic: str, partition: int) -> list[Record]:
     """Every record of a partition, from the log start offset to the high watermark."""
     offset = link.offset_at(topic, partition, EARLIEST)
     end = link.offset_at(topic, partition, LATEST)
@@ -24,7 +24,7 @@ def read_all(campaign: Campaign, link: Link, topic: str, partition: int) -> list
             offset = link.offset_at(topic, partition, EARLIEST)
             continue
         assert answer.error_code == ErrorCode.NONE, (topic, partition, offset, answer)
-        found = [record for record in records_in(answer) if record.offset >= offset]
+        found = [record for record in records_of(answer) if record.offset >= offset]
         campaign.sightings.see((topic, partition), found)
         records += found
         following = next_offset_in(answer, offset)
@@ -70,15 +70,15 @@ class IdempotentWriter(Worker):
             )
         )
 
-    def begin(self, link: Link) -> None:
-        """Get a producer id once; repeat what nobody acknowledged."""
+    def begin(self, link: Wire) -> None:
+        """Get a producer id once; send again what was not acknowledged."""
         if self._producer_id < 0:
             self._producer_id = link.new_producer_id()
         for first, count in self._waiting:
             link.send_batch(self.topic, self.partition, self._batch(first, count))
         self._drain(link, len(self._waiting))
 
-    def step(self, link: Link) -> None:
+    def step(self, link: Wire) -> None:
         """Send some batches, then take some answers."""
         for _ in range(self.dice.randint(1, _IN_FLIGHT_MAX)):
             if len(self._waiting) < _IN_FLIGHT_MAX:
@@ -90,18 +90,18 @@ class IdempotentWriter(Worker):
                 )
         self._drain(link, self.dice.randint(1, len(self._waiting)))
 
-    def finish(self, link: Link) -> None:
+    def finish(self, link: Wire) -> None:
         """Everything gets its answer."""
         self._drain(link, len(self._waiting))
 
-    def _drain(self, link: Link, count: int) -> None:
+    def _drain(self, link: Wire, count: int) -> None:
         for _ in range(count):
             answer = link.receive_ack()
             assert answer.error_code == ErrorCode.NONE, (self.name, answer)
             first, _ = self._waiting.popleft()
             self._acked[first] = answer.base_offset
 
-    def check(self, link: Link) -> None:
+    def check(self, link: Wire) -> None:
         """All values once, in order, the first of each batch where it was acknowledged."""
         prefix = f"{self.name}:"
         found = [
@@ -142,17 +142,16 @@ class PlainWriter(Worker):
         self._next = 0
         self._acked: dict[int, int] = {}
 
-    def step(self, link: Link) -> None:
-        """Write one record."""
+    def step(self, link: Wire) -> None:
         number = self._next
         self._next += 1
         value = f"{self.name}:{number}:{'y' * self.dice.randint(0, 300)}".encode()
-        batch = bytes(encode_batch([(None, value, (), TIMESTAMP_MS)]))
+        batch = one_batch(value, timestamp_ms=TIMESTAMP_MS)
         answer = link.produce(self.topic, self.partition, batch)
         assert answer.error_code == ErrorCode.NONE, (self.name, answer)
         self._acked[number] = answer.base_offset
 
-    def check(self, link: Link) -> None:
+    def check(self, link: Wire) -> None:
         """Acknowledged values are where they were acknowledged; none is there twice."""
         prefix = f"{self.name}:".encode()
         found = [
@@ -184,7 +183,7 @@ class KeyWriter(Worker):
         self._version = 0
         self._key_prefix = f"{number}-".encode()
 
-    def step(self, link: Link) -> None:
+    def step(self, link: Wire) -> None:
         """Write a few keys in one batch."""
         versions: dict[bytes, int | None] = {}
         records: list[tuple[bytes, bytes | None, tuple[()], int]] = []
@@ -202,7 +201,7 @@ class KeyWriter(Worker):
         for key, version in versions.items():
             self._possible[key] = [version]
 
-    def check(self, link: Link) -> None:
+    def check(self, link: Wire) -> None:
         """Each key has its last acknowledged version, or a newer one that got no answer."""
         latest: dict[bytes, int | None] = {}
         newest: dict[bytes, int] = {}

@@ -23,11 +23,11 @@ class Anomaly(Enum):
     LOST_WRITE = "lost-write"
     """Committed, readers went past it, none saw it."""
     UNSEEN = "unseen"
-    """Committed, and not there when everybody had caught up."""
+    """Committed, and missing when every reader had caught up."""
     ABORTED_READ = "G1a"
     """A poll returned a value whose write had failed."""
     UNWRITTEN_READ = "unwritten-read"
-    """A poll returned a value that nobody ever sent."""
+    """A poll returned a value that was never sent."""
     PRECOMMITTED_READ = "precommitted-read"
     """An operation read what it had written itself and not committed yet."""
     POLL_SKIP = "poll-skip"
@@ -99,7 +99,6 @@ class Findings:
         *,
         is_allowed: bool = False,
     ) -> None:
-        """Note one."""
         is_allowed = is_allowed or anomaly in self._allowed
         self.counts[anomaly, is_allowed] += 1
         if self.counts[anomaly, is_allowed] <= KEPT_OF_A_KIND_MAX:

@@ -68,7 +68,7 @@ def check_history(
         history: what happened.
         allowed: what this workload may show beyond what every workload may: `LOST_WRITE` and
             `UNSEEN` with acks=1, `DUPLICATE` and `NONMONOTONIC_SEND` without idempotence.
-        is_caught_up: at its end somebody read each key from the beginning to the end.
+        is_caught_up: at its end a process has read each key from the beginning to the end.
 
     Raises:
         ValueError: a value was sent twice to a key.

@@ -7,8 +7,8 @@ Edges between committed operations:
 - *process*: one was over before the next of the same process began.
 
 Transactions of Kafka are atomic, not isolated: their writes interleave in the logs, so that a cycle
-which needs a write-write edge is allowed. One of reads and process order alone is not: somebody has
-read what was not there yet.
+which needs a write-write edge is allowed. One of reads and process order alone is not: a process
+has read what was not there yet.
 """
 
 from __future__ import annotations

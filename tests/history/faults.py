@@ -1,7 +1,7 @@
 """One broken promise for a history that had none: the checker has to find it.
 
 Each function changes a history of `tests.history.model` and returns it, or None where this history
-has no place for it. The choice of the place is the dice's.
+has no place for it. The dice choose the place.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _with_action(
 
 
 def _without_value(history: list[Event], key: Key, value: Value) -> list[Event]:
-    """Nobody polls it."""
+    """It is never polled."""
     changed: list[Event] = []
     for event in history:
         if isinstance(event, Operation):
@@ -126,7 +126,7 @@ def the_same_value_again(history: list[Event], dice: random.Random) -> list[Even
 
 
 def a_lost_value(history: list[Event], dice: random.Random) -> list[Event] | None:
-    """Nobody reads what was acknowledged, though readers go past it."""
+    """An acknowledged record is never read, though readers go past it."""
     last = _last_offsets(history)
     sends = [write.send for write in _writes(history)]
     lost = [send for send in sends if send.offset is not None and send.offset < last[send.key]]
@@ -137,7 +137,7 @@ def a_lost_value(history: list[Event], dice: random.Random) -> list[Event] | Non
 
 
 def a_lost_end(history: list[Event], dice: random.Random) -> list[Event] | None:
-    """Nobody reads the last record of a key, though it was acknowledged."""
+    """The last record of a key is never read, though it was acknowledged."""
     last = _last_offsets(history)
     lost = [write.send for write in _writes(history) if write.send.offset == last[write.send.key]]
     if not lost:
@@ -147,7 +147,7 @@ def a_lost_end(history: list[Event], dice: random.Random) -> list[Event] | None:
 
 
 def a_failure_that_can_be_read(history: list[Event], dice: random.Random) -> list[Event] | None:
-    """What was read had been refused."""
+    """A refused record was read."""
     writes = list(_writes(history))
     if not writes:
         return None
@@ -158,7 +158,7 @@ def a_failure_that_can_be_read(history: list[Event], dice: random.Random) -> lis
 
 
 def a_value_from_nowhere(history: list[Event], dice: random.Random) -> list[Event] | None:
-    """Nobody has sent what was read."""
+    """What was read was never sent."""
     writes = list(_writes(history))
     if not writes:
         return None
@@ -181,7 +181,7 @@ def reading_ones_own_transaction(history: list[Event], dice: random.Random) -> l
 
 
 def a_poll_that_was_lost(history: list[Event], dice: random.Random) -> list[Event] | None:
-    """The last reader misses what one of its polls returned; somebody else sees it."""
+    """The last reader misses what one of its polls returned; another reader sees it."""
     reads = list(_reads(history, _LAST))
     inner = [
         two.event
@@ -269,7 +269,7 @@ def sends_of_one_operation_in_the_wrong_order(
 
 
 def news_from_the_future(history: list[Event], dice: random.Random) -> list[Event] | None:
-    """Before a process writes, it reads what somebody wrote who had read that very write."""
+    """Before a process writes, it reads what another one wrote after reading that very write."""
     wrote = {(write.send.key, write.send.value): write.event for write in _writes(history)}
     answers = {write.event: write.send for write in _writes(history)}
     pairs = [

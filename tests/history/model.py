@@ -2,7 +2,7 @@
 
 Transactions happen one after the other. A failed one may leave its records in the log, where no
 reader sees them but every later offset is higher for it; a commit leaves a control record. Of some
-operations nobody knows the outcome, whatever it was. At the end a last process reads everything.
+operations the outcome is unknown, whatever it was. At the end a last process reads everything.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _POLLED_MAX = 5
 
 
 class Model:
-    """The log, and everybody's history.
+    """The log, and the history of all processes.
 
     Args:
         dice: decides everything.

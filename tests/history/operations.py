@@ -1,7 +1,7 @@
-"""What clients did, as a history: who sent and read what, and how it ended.
+"""What clients did, as a history: their sends and reads, and the outcomes.
 
 A value is written at most once to a key, so that it names its write. A key is a partition. An
-operation is one transaction, or one send or poll without any. Plain values only: whoever records a
+operation is one transaction, or one send or poll without any. Plain values only: a recorder of a
 history needs neither a test nor a broker for it.
 """
 
@@ -25,11 +25,11 @@ class Outcome(Enum):
     FAIL = "fail"
     """It did not happen, and never will."""
     INFO = "info"
-    """Nobody knows: no answer came. It may happen later."""
+    """Unknown: no answer came. It may happen later."""
 
 
 class Send(NamedTuple):
-    """One record written; its offset is None where the client was not told."""
+    """One record written; its offset is None where the client does not know it."""
 
     key: Key
     value: Value
@@ -88,7 +88,7 @@ class Rebalance(NamedTuple):
 
 
 class Crash(NamedTuple):
-    """A client is gone; one of the same name begins from nothing."""
+    """A client has ended; the next of the same name begins from nothing."""
 
     process: str
 

@@ -1,6 +1,6 @@
 """What one process saw and wrote after the other: no record skipped, none twice, none backwards.
 
-Places are those of `Observed.orders`. An operation that failed, or of which nobody knows how it
+Places are those of `Observed.orders`. An operation that failed, or of which it is unknown how it
 ended, may or may not have moved its consumer: what its process polls next can begin anywhere.
 """
 

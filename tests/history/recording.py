@@ -5,7 +5,7 @@
     send.ok(offset)     # or send.fail(); what is never ended counts as unknown
     report = check_history(recorder.history())
 
-Whoever reads a history while others still record sees what has happened so far.
+A history that is read while it is still recorded shows what has happened so far.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Recorded:
         self._end(Outcome.FAIL)
 
     def info(self) -> None:
-        """Nobody knows."""
+        """The outcome is unknown."""
         self._end(Outcome.INFO)
 
     def _end(self, outcome: Outcome) -> None:
@@ -109,7 +109,7 @@ class Recorder:
 
 
 def save_history(path: Path, history: Iterable[Event]) -> None:
-    """Write a history as text, an event a line, for someone who wants to see what happened."""
+    """Write a history as text, an event a line, to be read by people."""
     with path.open("w", encoding="utf-8") as file:
         for number, event in enumerate(history):
             kind = type(event).__name__.lower()

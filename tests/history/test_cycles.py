@@ -43,7 +43,7 @@ def test_each_component_with_a_cycle_shows_one(edges: list[Edge]) -> None:
     assert all(sum(set(cycle) <= component for cycle in found) == 1 for component in components)
 
 
-def test_a_chain_of_a_hundred_thousand_does_not_end_the_recursion() -> None:
+def test_a_chain_of_a_hundred_thousand_does_not_exceed_the_recursion_limit() -> None:
     size = 100_000
     chain = [(number, number + 1) for number in range(size)]
     assert list(cycles(chain)) == []

@@ -162,7 +162,7 @@ def test_writes_of_transactions_may_interleave() -> None:
     assert check([one, after, *seen]).allowed == {}
 
 
-def test_a_circle_that_needs_the_order_of_writes_is_allowed() -> None:
+def test_a_cycle_that_needs_the_order_of_writes_is_allowed() -> None:
     # p has read q's write, and wrote before it.
     early = op("p", Poll({B: [(0, 2)]}), Send(A, 1, 0))
     late = op("q", Send(A, 3, 1), Send(B, 2, 0))
@@ -171,36 +171,36 @@ def test_a_circle_that_needs_the_order_of_writes_is_allowed() -> None:
     assert report.allowed == {Anomaly.CIRCULAR_INFORMATION_FLOW: 1}
 
 
-def test_reading_ones_own_future_is_a_circle_by_the_order_of_a_process() -> None:
+def test_reading_ones_own_future_is_a_cycle_by_process_order() -> None:
     history = [
         polled("p", (0, "echo"), key=B),
         sent("p", "call", 0),
         op("q", Poll({A: [(0, "call")]}), Send(B, "echo", 0)),
     ]
     assert found(history) == {Anomaly.CIRCULAR_INFORMATION_FLOW}
-    # An operation that nobody has seen the end of may happen after the next one.
+    # An operation whose end was not seen may happen after the next one.
     unknown = op("p", Poll({B: [(0, "echo")]}), outcome=Outcome.INFO)
     assert found([unknown, *history[1:], polled("c", (0, "echo"), key=B)]) == set()
 
 
-def test_overlapping_sends_of_a_process_are_in_no_order_for_circles() -> None:
+def test_overlapping_sends_of_a_process_are_unordered_for_cycles() -> None:
     call = op("p", Send(A, "call", 0), at=1)
-    hears = op("p", Poll({B: [(0, "echo")]}), at=0.8)
-    assert not call.invoked > hears.completed
+    heard = op("p", Poll({B: [(0, "echo")]}), at=0.8)
+    assert not call.invoked > heard.completed
     echo = op("q", Poll({A: [(0, "call")]}), Send(B, "echo", 0), at=2)
-    assert found([hears, call, echo]) == set()
+    assert found([heard, call, echo]) == set()
     later = call._replace(invoked=5.0, completed=5.5)
-    assert found([hears, later, echo]) == {Anomaly.CIRCULAR_INFORMATION_FLOW}
+    assert found([heard, later, echo]) == {Anomaly.CIRCULAR_INFORMATION_FLOW}
 
 
-def test_of_an_unknown_operation_one_write_that_was_seen_proves_all() -> None:
+def test_one_visible_write_proves_an_unknown_operation() -> None:
     unknown = op("p", Send(A, "x", None), Send(B, "y", None), outcome=Outcome.INFO)
     assert found([unknown]) == set()
     assert found([unknown, polled("c", (0, "x"))]) == {Anomaly.UNSEEN}
     assert found([unknown, polled("c", (0, "x")), polled("c", (4, "y"), key=B)]) == set()
 
 
-def test_what_comes_after_a_poll_of_unknown_outcome_can_begin_anywhere() -> None:
+def test_after_a_poll_of_unknown_outcome_reading_can_begin_anywhere() -> None:
     everything = polled("d", *ALL)
     unknown = op("c", Poll({}), outcome=Outcome.INFO)
     assert found([*THREE, everything, polled("c", ALL[0]), unknown, polled("c", ALL[2])]) == set()
@@ -219,7 +219,7 @@ def test_a_poll_may_jump_across_a_rebalance_and_only_there() -> None:
     assert found(once) == {Anomaly.POLL_SKIP}
 
 
-def test_an_assignment_keeps_the_place_in_keys_that_stay() -> None:
+def test_an_assignment_keeps_the_position_of_keys_that_stay() -> None:
     begin: list[Event] = [*THREE, polled("d", *ALL), polled("c", ALL[0])]
     stays = Assign("c", frozenset({A, B}))
     leaves = Assign("c", frozenset({B}))
@@ -227,7 +227,7 @@ def test_an_assignment_keeps_the_place_in_keys_that_stay() -> None:
     assert found([*begin, leaves, stays, polled("c", ALL[2])]) == set()
 
 
-def test_gaps_in_offsets_are_no_gaps_in_what_was_read() -> None:
+def test_gaps_in_offsets_are_not_gaps_in_what_was_read() -> None:
     history = [sent("p", "x", 0), sent("p", "y", 5), sent("p", "z", 9)]
     assert found([*history, polled("c", (0, "x")), polled("c", (5, "y"), (9, "z"))]) == set()
 
@@ -258,7 +258,7 @@ def test_a_value_that_is_sent_twice_is_a_mistake_of_the_workload() -> None:
         check([sent("p", "x", 0), sent("q", "x", 1)])
 
 
-def test_what_a_workload_may_show_is_allowed_on_demand() -> None:
+def test_anomalies_can_be_allowed_for_a_workload() -> None:
     history = [*THREE, polled("c", *ALL[:2])]
     report = check_history(history, allowed=[Anomaly.UNSEEN])
     assert report.is_good
@@ -278,7 +278,7 @@ def test_findings_are_counted_but_not_all_kept() -> None:
     assert 0 < len(report.findings) < 100
 
 
-def test_a_long_circle_is_shortened_for_its_reader() -> None:
+def test_a_long_cycle_is_shortened_in_the_report() -> None:
     keys: list[Key] = [("k", number) for number in range(20)]
     history = [
         op(

@@ -12,7 +12,7 @@ from tests.history.recording import Recorder, save_history
 A = ("a", 0)
 
 
-def test_operations_come_out_as_they_ended() -> None:
+def test_operations_are_recorded_in_the_order_they_ended() -> None:
     recorder = Recorder()
     first = recorder.send("p", A, b"1")
     second = recorder.send("p", A, b"2")

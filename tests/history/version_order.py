@@ -1,8 +1,8 @@
 """What all clients together saw and wrote: which operations happened, and each key's order.
 
-An operation is *committed* if its client knows so, or if nobody knows and a successful poll
+An operation is *committed* if its client knows so, or if that is unknown and a successful poll
 returned one of its writes. The order of a key's values comes from their offsets: those that
-committed writers were told, and those of all polls. Positions in that order are called *places*
+committed writers were given, and those of all polls. Positions in that order are called *places*
 here: they have no gaps where a log has control records, so that two neighbours are one apart.
 """
 
@@ -113,11 +113,11 @@ class Observed:
                         self._conflict(send.key, send.offset, send.value)
 
     def writer_of(self, key: Key, value: Value) -> int | None:
-        """The operation that wrote a value, None if nobody did."""
+        """The operation that wrote a value, or None."""
         return self.writers.get(key, {}).get(value)
 
     def place_of(self, send: Send) -> int | None:
-        """Where a send of a committed operation went, None if nobody knows."""
+        """Where a send of a committed operation went, or None if unknown."""
         order = self.orders.get(send.key)
         if order is None:
             return None
@@ -126,11 +126,11 @@ class Observed:
         return order.place_of_value.get(send.value)
 
     def check(self, findings: Findings, *, is_caught_up: bool) -> None:
-        """Look at the logs themselves, and at what became of each write.
+        """Check the logs themselves, and the outcome of each write.
 
         Args:
             findings: gets what is wrong.
-            is_caught_up: at its end somebody read each key from the beginning to the end.
+            is_caught_up: at its end a process has read each key from the beginning to the end.
         """
         self._check_offsets(findings)
         self._check_writes(findings, is_caught_up=is_caught_up)

@@ -1,4 +1,4 @@
-"""The three clients behind one face each way: produce records to a partition, read them back.
+"""One interface to three clients: produce records to a partition, and read them back.
 
 Tests that are about one client's own behaviour use that client directly; this is for tests that
 want the same of all of them.
@@ -13,15 +13,13 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import confluent_kafka
 
-from tests.interop.waiting import SECONDS_MAX, work_until
+from tests.kit.waiting import SECONDS_MAX, work_until
 
 with warnings.catch_warnings():
     # kafka-python reads its schemas at import with functions that Python 3.11 deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
-    from kafka.coordinator.assignors.cooperative_sticky import (
-        CooperativeStickyAssignor,
-    )
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 import aiokafka
@@ -52,8 +50,6 @@ _Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Outgoing(NamedTuple):
-    """A record to produce."""
-
     value: bytes | None
     key: bytes | None = None
     headers: _Headers = ()
@@ -61,7 +57,7 @@ class Outgoing(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A record as a consumer saw it; ``is_append_time`` tells who chose the timestamp."""
+    """A record as a consumer saw it; ``is_append_time``: the broker chose the timestamp."""
 
     offset: int
     value: bytes | None

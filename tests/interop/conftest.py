@@ -12,21 +12,21 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka as _kafka_imported_first  # noqa: F401  # later imports find it loaded
 
-from tests.interop.brokers import InteropBroker
-from tests.interop.wire import MakeTopic, Wire
+from tests.kit.live import JudgedBroker
+from tests.kit.wire import MakeTopic, Wire, topic_named_after
 
 
 @pytest.fixture(scope="session")
-def session_broker(tmp_path_factory: pytest.TempPathFactory) -> Generator[InteropBroker]:
+def session_broker(tmp_path_factory: pytest.TempPathFactory) -> Generator[JudgedBroker]:
     # A member that dies is to be noticed while a test waits for it.
-    with InteropBroker(
+    with JudgedBroker(
         tmp_path_factory.mktemp("broker"), {"group.min.session.timeout.ms": "1000"}
     ) as broker:
         yield broker
 
 
 @pytest.fixture
-def broker(session_broker: InteropBroker) -> Generator[InteropBroker]:
+def broker(session_broker: JudgedBroker) -> Generator[JudgedBroker]:
     """The broker that all tests of a worker share: use topics and groups of your own.
 
     A test during which it logs a bug fails.
@@ -36,34 +36,36 @@ def broker(session_broker: InteropBroker) -> Generator[InteropBroker]:
 
 
 @pytest.fixture
-def bootstrap(broker: InteropBroker) -> str:
-    """The address of `broker`."""
+def bootstrap(broker: JudgedBroker) -> str:
     return broker.bootstrap
 
 
 @pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    """A topic name that no other test uses."""
-    name = f"{request.module.__name__.rsplit('.', 1)[-1]}.{request.node.name}"
-    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)[
-        :200
-    ]
+def name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    return topic_named_after(request)
 
 
 @pytest.fixture
-def make_topic(broker: InteropBroker, topic: str) -> Generator[MakeTopic]:
-    """Create ``topic``: ``make_topic(partitions, retention_ms=...)``; it is deleted afterwards.
+def make_topic(broker: JudgedBroker, name: str) -> Generator[MakeTopic]:
+    """Create the topic ``name``: ``make_topic(partitions, retention_ms=...)``; deleted in the end.
 
     With ``suffix`` further ones can be made.
     """
     made: list[str] = []
 
     def make(partitions: int = 1, *, suffix: str = "", **settings: object) -> str:
-        with Wire(broker.host_and_port) as wire:
-            wire.create_topic(topic + suffix, partitions, settings)
-        made.append(topic + suffix)
-        return topic + suffix
+        with Wire(broker.bootstrap) as wire:
+            wire.create_topic(name + suffix, partitions, settings)
+        made.append(name + suffix)
+        return name + suffix
 
     yield make
-    with Wire(broker.host_and_port) as wire:
+    with Wire(broker.bootstrap) as wire:
         wire.delete_topics(made)
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, make_topic: MakeTopic) -> str:
+    """A topic with one partition, or `PARTITIONS` of the test's module."""
+    return make_topic(getattr(request.module, "PARTITIONS", 1))

@@ -1,4 +1,4 @@
-"""Requests that no honest client sends: well-formed ones full of edges, and damaged bytes."""
+"""Hostile requests: well-formed ones with extreme values, and damaged bytes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from minikafka.broker.handlers import API_TABLE
+from minikafka.protocol import records as record_format
 from minikafka.protocol.api import ApiKey, request_class
+from minikafka.protocol.fields import Field, Struct, struct_fields
 from minikafka.protocol.frames import encode_request
-from minikafka.protocol.records import (
-    BATCH_HEADER_SIZE_BYTES,
-    Compression,
-    assemble_batch,
-    compute_crc,
-    encode_batch,
-)
-from minikafka.protocol.schema import Field, Struct, struct_fields
 from tests.protocol.instances import Case, random_message
 
 KNOWN = ("fuzz-a", "fuzz-b")
@@ -104,25 +98,29 @@ def batch(dice: random.Random) -> bytes:
     if kind == 0:
         return _hollow_batch(dice)
     records = [(b"k", dice.randbytes(20), (), dice.choice(TIMES))] * dice.randint(1, 5)
-    encoded = bytes(encode_batch(records, compression=dice.choice(list(Compression))))
+    encoded = bytes(
+        record_format.encode_batch(
+            records, compression=dice.choice(list(record_format.Compression))
+        )
+    )
     return damage(encoded, dice) if kind == 1 else encoded
 
 
 def _hollow_batch(dice: random.Random) -> bytes:
-    """Whatever the header says, it is not what is inside; the checksum is right."""
+    """The header does not match the contents, but the checksum is right."""
     content = dice.choice([b"", b"\x00", b"\xff" * 9, dice.randbytes(30)])
     if dice.random() < 0.5:
-        inner = encode_batch([(b"k", b"v" * 50, (), 1000)] * 3)
-        content = damage(bytes(inner[BATCH_HEADER_SIZE_BYTES:]), dice)
+        inner = record_format.encode_batch([(b"k", b"v" * 50, (), 1000)] * 3)
+        content = damage(bytes(inner[record_format.BATCH_HEADER_SIZE_BYTES :]), dice)
     count = dice.choice([1, 3, 3, 100])
-    encoded = assemble_batch(
+    encoded = record_format.assemble_batch(
         content,
         record_count=count,
         last_offset_delta=count - 1 if dice.random() < 0.9 else dice.choice([0, 7, 2**31 - 1]),
         base_timestamp=dice.choice(TIMES),
         max_timestamp=dice.choice(TIMES),
         has_log_append_time=dice.random() < 0.2,
-        compression=dice.choice(list(Compression)),
+        compression=dice.choice(list(record_format.Compression)),
         producer_id=dice.choice([-1, -1, 0, 5, 2**63 - 1]),
         producer_epoch=dice.choice([-1, 0, 2**15 - 1]),
         base_sequence=dice.choice([-1, 0, 2**31 - 1]),
@@ -131,7 +129,7 @@ def _hollow_batch(dice: random.Random) -> bytes:
     )
     if dice.random() < 0.5:  # compressed, says the attribute, but it is not
         encoded[22] = dice.randrange(8)
-        crc = compute_crc(encoded, 0, len(encoded))
+        crc = record_format.compute_crc(encoded, 0, len(encoded))
         encoded[17:21] = crc.to_bytes(4, "big")
     return bytes(encoded)
 

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
-from tests.interop.clients import (
-    CONFLUENT,
-    KAFKA_PYTHON,
-    CooperativeStickyAssignor,
-    RangePartitionAssignor,
-    confluent_kafka,
-    kafka,
-)
-from tests.interop.waiting import SECONDS_MAX, Progress
+from tests.interop import clients as client_libraries
+from tests.kit.waiting import SECONDS_MAX, Progress
 
 RANGE, COOPERATIVE = "range", "cooperative-sticky"
 SESSION_MS = 45_000
@@ -27,59 +20,70 @@ Partitions = set[tuple[str, int]]
 Position = tuple[str, int, int]
 """(topic, partition, offset)."""
 
-WAKE = b"a record that nobody counts"
+WAKE = b"a record that is not counted"
 Rebalanced = Callable[[Partitions], None]
 PROGRESS = Progress()
 """Announced whenever a member has polled."""
 
 
-class Consumer(Protocol):
+class Membership(NamedTuple):
+    """The group that a consumer joins, and how."""
+
+    bootstrap: str
+    group: str
+    topics: list[str]
+    assignor: str
+
+
+class Consumer:
     """One client's consumer, used from one thread only.
 
     Attributes:
-        is_hasty: whether `poll` returns soon though there is nothing.
+        is_hasty: whether `poll` returns soon even if there are no records.
     """
-
-    is_hasty: bool
-
-    def poll(self) -> list[tuple[Position, bytes | None]]:
-        """Heartbeats, joins, callbacks, records; waits briefly for them."""
-        ...
-
-    def assigned(self) -> Partitions:
-        """What it may read, as far as it knows; may be asked from any thread."""
-        ...
-
-    def commit(self) -> None:
-        """Commit what it has read, and wait for the answer."""
-        ...
-
-    def close(self) -> None:
-        """Commit, and leave the group (a static member stays in it)."""
-        ...
-
-
-class ConfluentConsumer:
-    """confluent-kafka's consumer."""
 
     is_hasty = True
 
-    def __init__(
-        self,
-        rebalanced: Rebalanced,
-        bootstrap: str,
-        group: str,
-        topics: list[str],
-        assignor: str,
-        **settings: object,
-    ) -> None:
+    def __init__(self, rebalanced: Rebalanced, consumer: Any) -> None:
         self._assigned: Partitions = set()
-        self._consumer = confluent_kafka.Consumer(
+        self._rebalanced = rebalanced
+        self._consumer = consumer
+
+    def on_assigned(self, partitions: Iterable[Any]) -> None:
+        found = {(one.topic, one.partition) for one in partitions}
+        self._assigned = self._assigned | found
+        self._rebalanced(found)
+
+    def on_revoked(self, partitions: Iterable[Any]) -> None:
+        found = {(one.topic, one.partition) for one in partitions}
+        self._assigned = self._assigned - found
+        self._rebalanced(found)
+
+    def poll(self) -> list[tuple[Position, bytes | None]]:
+        """Heartbeats, joins, callbacks, records; waits briefly for them."""
+        raise NotImplementedError
+
+    def assigned(self) -> Partitions:
+        """What it may read, as far as it knows; may be asked from any thread."""
+        return self._assigned
+
+    def commit(self) -> None:
+        """Commit what it has read, and wait for the answer."""
+        self._consumer.commit()
+
+    def close(self) -> None:
+        """Commit, and leave the group (a static member stays in it)."""
+        self._consumer.close()
+
+
+class ConfluentConsumer(Consumer):
+    def __init__(self, rebalanced: Rebalanced, where: Membership, **settings: object) -> None:
+        consumer = client_libraries.confluent_kafka.Consumer(
             {
-                "bootstrap.servers": bootstrap,
-                "group.id": group,
+                "bootstrap.servers": where.bootstrap,
+                "group.id": where.group,
                 "auto.offset.reset": "earliest",
-                "partition.assignment.strategy": assignor,
+                "partition.assignment.strategy": where.assignor,
                 "session.timeout.ms": SESSION_MS,
                 "heartbeat.interval.ms": 200,
                 "topic.metadata.refresh.interval.ms": 500,
@@ -90,19 +94,20 @@ class ConfluentConsumer:
         def changed(_: Any, partitions: list[Any]) -> None:
             rebalanced({(one.topic, one.partition) for one in partitions})
 
-        self._consumer.subscribe(topics, on_assign=changed, on_revoke=changed, on_lost=changed)
+        super().__init__(rebalanced, consumer)
+        consumer.subscribe(where.topics, on_assign=changed, on_revoke=changed, on_lost=changed)
 
     def poll(self) -> list[tuple[Position, bytes | None]]:
         found: list[tuple[Position, bytes | None]] = []
         for message in self._consumer.consume(1000, 0.1):
             error = message.error()
-            if (
-                error is not None
-                and error.code() == confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART
-            ):
-                continue  # deleted under it, which is for the next rebalance
             if error is not None:
-                raise confluent_kafka.KafkaException(error)
+                if (
+                    error.code()
+                    != client_libraries.confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART
+                ):
+                    raise client_libraries.confluent_kafka.KafkaException(error)
+                continue  # deleted under it, which is for the next rebalance
             topic, partition, offset = message.topic(), message.partition(), message.offset()
             assert topic is not None
             assert partition is not None
@@ -111,66 +116,46 @@ class ConfluentConsumer:
         self._assigned = {(one.topic, one.partition) for one in self._consumer.assignment()}
         return found
 
-    def assigned(self) -> Partitions:
-        return self._assigned
-
     def commit(self) -> None:
         self._consumer.commit(asynchronous=False)
 
-    def close(self) -> None:
-        self._consumer.close()
 
-
-class KafkaPythonConsumer:
+class KafkaPythonConsumer(Consumer):
     """kafka-python's consumer.
 
     Two things of version 3.0 decide how long a `poll` should be: a rebalance that is not over when
     it times out is never over (the answer to SyncGroup is forgotten), so it should wait until
     there are records; but a fetch that failed because the broker was away is not repeated before
-    the next `poll`. `is_hasty` tells which of them matters now.
+    the next `poll`. `is_hasty` selects which of them matters now.
     """
 
-    def __init__(
-        self,
-        rebalanced: Rebalanced,
-        bootstrap: str,
-        group: str,
-        topics: list[str],
-        assignor: str,
-        **settings: object,
-    ) -> None:
-        assignors = {RANGE: RangePartitionAssignor, COOPERATIVE: CooperativeStickyAssignor}
-        self._assigned: Partitions = set()
-        self._rebalanced = rebalanced
-        self._consumer = kafka.KafkaConsumer(
+    is_hasty = False
+
+    def __init__(self, rebalanced: Rebalanced, where: Membership, **settings: object) -> None:
+        assignors = {
+            RANGE: client_libraries.RangePartitionAssignor,
+            COOPERATIVE: client_libraries.CooperativeStickyAssignor,
+        }
+        consumer = client_libraries.kafka.KafkaConsumer(
             **{
-                "bootstrap_servers": bootstrap,
-                "group_id": group,
+                "bootstrap_servers": where.bootstrap,
+                "group_id": where.group,
                 "auto_offset_reset": "earliest",
-                "partition_assignment_strategy": [assignors[assignor]],
+                "partition_assignment_strategy": [assignors[where.assignor]],
                 "session_timeout_ms": SESSION_MS,
                 "heartbeat_interval_ms": 200,
                 "metadata_max_age_ms": 500,
                 **settings,
             }
         )
-        self._consumer.subscribe(topics, listener=_Listener(self))
-
-    is_hasty = False
-
-    def on_assigned(self, partitions: Partitions) -> None:
-        self._assigned = self._assigned | partitions
-        self._rebalanced(partitions)
-
-    def on_revoked(self, partitions: Partitions) -> None:
-        self._assigned = self._assigned - partitions
-        self._rebalanced(partitions)
+        super().__init__(rebalanced, consumer)
+        consumer.subscribe(where.topics, listener=_Listener(self))
 
     def poll(self) -> list[tuple[Position, bytes | None]]:
         timeout_ms = 500 if self.is_hasty else SECONDS_MAX * 1000
         try:
             polled = self._consumer.poll(timeout_ms=timeout_ms)
-        except kafka.errors.KafkaConnectionError:
+        except client_libraries.kafka.errors.KafkaConnectionError:
             return []  # the broker is away; the next poll tries again
         return [
             ((one.topic, one.partition, record.offset), record.value)
@@ -178,32 +163,23 @@ class KafkaPythonConsumer:
             for record in records
         ]
 
-    def assigned(self) -> Partitions:
-        return self._assigned
 
-    def commit(self) -> None:
-        self._consumer.commit()
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
-class _Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+class _Listener(client_libraries.kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
     def __init__(self, consumer: KafkaPythonConsumer) -> None:
         self._consumer = consumer
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        self._consumer.on_assigned({(one.topic, one.partition) for one in assigned})
+        self._consumer.on_assigned(assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        self._consumer.on_revoked({(one.topic, one.partition) for one in revoked})
+        self._consumer.on_revoked(revoked)
 
 
 class Member:
     """A consumer at work in a thread of its own.
 
     Attributes:
-        rebalances: how often it was told of partitions, assignments and revocations counted.
+        rebalances: how often partitions were assigned or revoked.
         failure: what ended its work, if something did; most methods raise it.
     """
 
@@ -223,9 +199,8 @@ class Member:
         self.failure: BaseException | None = None
         self._is_closing = False
         self._is_closed = False
-        self._consumer = CONSUMERS[client](
-            self._on_rebalance, bootstrap, group, topics, assignor, **settings
-        )
+        where = Membership(bootstrap, group, topics, assignor)
+        self._consumer = CONSUMERS[client](self._on_rebalance, where, **settings)
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
@@ -299,7 +274,7 @@ class Member:
         if self.failure is not None:
             self._obey()
             return future
-        waker = confluent_kafka.Producer({"bootstrap.servers": self._bootstrap})
+        waker = client_libraries.confluent_kafka.Producer({"bootstrap.servers": self._bootstrap})
         for topic, partition in self._consumer.assigned():
             waker.produce(topic, WAKE, partition=partition)
         waker.flush(SECONDS_MAX)
@@ -307,14 +282,14 @@ class Member:
 
 
 CONSUMERS: dict[str, Callable[..., Consumer]] = {
-    CONFLUENT: ConfluentConsumer,
-    KAFKA_PYTHON: KafkaPythonConsumer,
+    client_libraries.CONFLUENT: ConfluentConsumer,
+    client_libraries.KAFKA_PYTHON: KafkaPythonConsumer,
 }
 
 
 @contextmanager
 def group_of(*members: Member) -> Generator[list[Member]]:
-    """A list of members that are closed in the end, those that are put into it meanwhile too."""
+    """A list of members that are closed in the end, including those added in the meantime."""
     everyone = list(members)
     try:
         yield everyone
@@ -345,3 +320,55 @@ def shares(*sizes: int) -> Callable[[list[Partitions]], bool]:
         return sorted(map(len, found)) == sorted(sizes) and len(union) == sum(sizes)
 
     return is_so
+
+
+def values(members: Iterable[Member]) -> list[bytes | None]:
+    return [value for member in members for _, value in member.received]
+
+
+def read_all(everyone: list[Member], members: list[Member], wanted: set[bytes]) -> None:
+    """Wait until the group has read everything, and commit it."""
+    PROGRESS.wait_until(
+        lambda: wanted <= set(values(everyone)),
+        what=f"{len(wanted)} records",
+        show=lambda: [(len(each.received), each.failure) for each in everyone],
+    )
+    for member in members:
+        member.commit()
+
+
+def check_that_each_record_is_read_once(
+    clients: Sequence[str],
+    bootstrap: str,
+    topic: str,
+    assignor: str,
+    send: Callable[[str], set[bytes]],
+) -> None:
+    """Let members join a group one by one and the first one leave, while records arrive.
+
+    Args:
+        clients: the kind of each member; there are three.
+        bootstrap: the broker.
+        topic: has six partitions; the group has its name.
+        assignor: of all members.
+        send: produces values with a prefix to all partitions, and returns them.
+    """
+    wanted: set[bytes] = set()
+    everyone: list[Member] = []
+    with group_of() as members:
+        for client, sizes in zip(clients, [(6,), (3, 3), (2, 2, 2)], strict=True):
+            wanted |= send(f"before {sizes}")
+            members.append(Member(client, bootstrap, topic, [topic], assignor))
+            everyone.append(members[-1])
+            wait_until_assigned(members, shares(*sizes), f"shares of {sizes}")
+            wanted |= send(f"with {sizes}")
+            read_all(everyone, members, wanted)
+        members.pop(0).close()
+        wait_until_assigned(members, shares(3, 3), "shares of three")
+        wanted |= send("after one left")
+        read_all(everyone, members, wanted)
+    assert Counter(values(everyone)) == Counter(wanted)
+    for member in everyone:
+        for partition in {place[1] for place, _ in member.received}:
+            offsets = [place[2] for place, _ in member.received if place[1] == partition]
+            assert offsets == sorted(offsets)

@@ -13,8 +13,9 @@ from confluent_kafka.cimpl import NewTopic as ConfluentTopic
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from tests.interop.waiting import work_until
-from tests.live_cluster import LiveCluster
+from minikafka import testing
+from tests.kit.live import check_logs
+from tests.kit.waiting import work_until
 
 pytestmark = pytest.mark.interop
 
@@ -22,21 +23,21 @@ PREFERRED = 0
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[LiveCluster]:
-    with LiveCluster(Path(tmp_path_factory.mktemp("cluster"))) as running:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[testing.Cluster]:
+    with testing.cluster(3, directory=Path(tmp_path_factory.mktemp("cluster"))) as running:
         yield running
-        running.check_logs()
+        check_logs(running)
 
 
 @pytest.fixture
-def admin(cluster: LiveCluster) -> Generator[Any]:
+def admin(cluster: testing.Cluster) -> Generator[Any]:
     client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     yield client
     client.close()
 
 
 def partitions_of(admin: Any, topic: str) -> list[Any]:
-    """Ask any broker until one has heard of the topic; the one that made it knows it first."""
+    """Ask any broker until one has the topic; the one that created it has it first."""
     partitions: list[Any] = []
 
     def ask() -> None:
@@ -78,13 +79,13 @@ def test_kafka_python_moves_a_partition_and_elects_its_preferred_leader(admin: A
     work_until(is_led_by_the_first, admin.list_topics, what="the preferred leader")
 
 
-def test_kafka_python_cancels_what_does_not_go_on(admin: Any) -> None:
+def test_kafka_python_cancels_a_stuck_reassignment(admin: Any) -> None:
     partition = TopicPartition("nowhere", 0)
     (error,) = admin.alter_partition_reassignments({partition: None}).values()
     assert error.__name__ == "UnknownTopicOrPartitionError"
 
 
-def test_confluent_kafka_sees_the_cluster_and_its_topics(cluster: LiveCluster) -> None:
+def test_confluent_kafka_sees_the_cluster_and_its_topics(cluster: testing.Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     described = admin.describe_cluster(request_timeout=20).result()
     assert sorted(node.id for node in described.nodes) == [1, 2, 3]

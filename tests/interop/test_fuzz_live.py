@@ -13,28 +13,12 @@ import pytest
 
 from minikafka.broker.handlers import API_TABLE
 from minikafka.protocol.api import ApiKey
-from minikafka.protocol.messages.fetch import FetchResponse
-from minikafka.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from minikafka.protocol.messages.produce import ProduceResponse
+from minikafka.protocol.messages import fetch, list_offsets, metadata, produce
 from minikafka.protocol.records import Compression, encode_batch
-from tests.broker.harness import fetch_request, produce_request
-from tests.interop.brokers import InteropBroker
-from tests.interop.fuzzing import (
-    KNOWN,
-    TIMES,
-    batch,
-    every_case,
-    frames,
-    garbage,
-)
-from tests.interop.waiting import work_until
-from tests.interop.wire import Wire
+from tests.interop.fuzzing import KNOWN, TIMES, batch, every_case, frames, garbage
+from tests.kit.live import JudgedBroker
+from tests.kit.waiting import work_until
+from tests.kit.wire import Wire, fetch_request, one_batch, produce_request
 
 MIB = 1 << 20
 GROWTH_BYTES_MAX = 48 * MIB
@@ -74,12 +58,12 @@ class Target:
         topic_ids: of topics that exist.
     """
 
-    def __init__(self, broker: InteropBroker, honest: Wire) -> None:
+    def __init__(self, broker: JudgedBroker, honest: Wire) -> None:
         self.broker = broker
         self.honest = honest
         self._process = psutil.Process(broker.process.pid)
         self._memory_at_first = self.memory
-        topics = honest.ask(MetadataRequest(topics=None), 12, MetadataResponse).topics
+        topics = honest.ask(metadata.Request(topics=None), 12, metadata.Response).topics
         self.topic_ids = [topic.topic_id for topic in topics]
         self._values = 0
 
@@ -94,15 +78,15 @@ class Target:
         return int(self._process.num_fds())
 
     def check(self) -> None:
-        """It serves, is not bloated, and logged no bug."""
+        """It serves, uses little memory, and logged no bug."""
         assert self.memory - self._memory_at_first < GROWTH_BYTES_MAX
         self.broker.check_log()
-        records = bytes(encode_batch([(None, b"%d" % self._values, (), 1000)]))
+        records = one_batch(b"%d" % self._values)
         request = produce_request("honest", records)
-        answer = self.honest.ask(request, 9, ProduceResponse).responses[0].partition_responses[0]
+        answer = self.honest.ask(request, 9, produce.Response).responses[0].partition_responses[0]
         offset, self._values = self._values, self._values + 1
         assert (answer.error_code, answer.base_offset) == (0, offset)
-        found = self.honest.ask(fetch_request("honest", offset), 11, FetchResponse)
+        found = self.honest.ask(fetch_request("honest", offset), 11, fetch.Response)
         fetched = found.responses[0].partitions[0].records
         assert isinstance(fetched, memoryview)
         assert bytes(fetched[61:]) == records[61:]
@@ -111,7 +95,7 @@ class Target:
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Generator[Target]:
     folder = tmp_path_factory.mktemp("fuzz")
-    with InteropBroker(folder, BUSY) as broker, Wire(broker.host_and_port) as honest:
+    with JudgedBroker(folder, BUSY) as broker, Wire(broker.bootstrap) as honest:
         for name, settings in TOPICS.items():
             honest.create_topic(name, 1, settings)
         honest.create_topic("honest", 1, {"retention_ms": -1})
@@ -122,7 +106,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Generator[Target]:
 def connections(target: Target, count: int) -> Generator[list[Wire]]:
     """Many connections, closed in the end."""
     with ExitStack() as stack:
-        yield [stack.enter_context(Wire(target.broker.host_and_port)) for _ in range(count)]
+        yield [stack.enter_context(Wire(target.broker.bootstrap)) for _ in range(count)]
 
 
 class Attacker:
@@ -134,7 +118,7 @@ class Attacker:
     """
 
     def __init__(self, target: Target) -> None:
-        self._address = target.broker.host_and_port
+        self._address = target.broker.bootstrap
         self._wire: Wire | None = None
         self.answered = 0
         self.refused = 0
@@ -156,7 +140,6 @@ class Attacker:
             self.hang_up()
 
     def hang_up(self) -> None:
-        """Close its connection."""
         if self._wire is not None:
             self._wire.socket.close()
             self._wire = None
@@ -176,10 +159,10 @@ def test_requests_of_every_version_with_edges_and_damage(api_key: int, target: T
     target.check()
 
 
-def test_bytes_that_are_no_frames(target: Target) -> None:
+def test_bytes_that_are_not_frames(target: Target) -> None:
     dice = random.Random("garbage")
     for _ in range(200):
-        with Wire(target.broker.host_and_port) as wire:
+        with Wire(target.broker.bootstrap) as wire:
             wire.socket.sendall(garbage(dice))
             wire.socket.shutdown(socket.SHUT_WR)
             while wire.receive_frame() is not None:
@@ -192,28 +175,30 @@ def test_apis_and_versions_that_do_not_exist_end_the_connection(target: Target) 
         version = 99 if api_key in API_TABLE else 0
         if api_key == ApiKey.API_VERSIONS:
             continue  # answers in version 0
-        with Wire(target.broker.host_and_port) as wire:
+        with Wire(target.broker.bootstrap) as wire:
             head = api_key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big")
             wire.socket.sendall(b"\x00\x00\x00\x0a" + head + b"\x00\x00\x00\x01\xff\xff")
             assert wire.receive_frame() is None
     target.check()
 
 
-def test_batches_that_are_hollow_inside_hurt_nobody(target: Target) -> None:
+def test_malformed_batches_do_no_harm(target: Target) -> None:
     dice = random.Random("hollow")
     accepted = 0
-    with Wire(target.broker.host_and_port) as wire:
+    with Wire(target.broker.bootstrap) as wire:
         for _ in range(100):
             for topic in TOPICS:
                 request = produce_request(topic, batch(dice))
-                answer = wire.ask(request, 9, ProduceResponse).responses[0].partition_responses[0]
+                answer = wire.ask(request, 9, produce.Response).responses[0].partition_responses[0]
                 accepted += answer.error_code == 0
-                asked = ListOffsetsPartition(partition_index=0, timestamp=dice.choice((*TIMES, -3)))
-                by_time = ListOffsetsTopic(name=topic, partitions=[asked])
-                wire.ask(
-                    ListOffsetsRequest(replica_id=-1, topics=[by_time]), 7, ListOffsetsResponse
+                asked = list_offsets.Partition(
+                    partition_index=0, timestamp=dice.choice((*TIMES, -3))
                 )
-                wire.ask(fetch_request(topic, dice.randint(0, 30)), 11, FetchResponse)
+                by_time = list_offsets.Topic(name=topic, partitions=[asked])
+                wire.ask(
+                    list_offsets.Request(replica_id=-1, topics=[by_time]), 7, list_offsets.Response
+                )
+                wire.ask(fetch_request(topic, dice.randint(0, 30)), 11, fetch.Response)
     assert accepted > 50
     target.check()
 
@@ -221,7 +206,7 @@ def test_batches_that_are_hollow_inside_hurt_nobody(target: Target) -> None:
 # --- slow, silent and greedy clients -----------------------------------------------------------
 
 
-def test_clients_that_announce_much_and_send_little_get_no_memory_and_are_closed(
+def test_clients_that_announce_more_than_they_send_get_no_memory_and_are_closed(
     target: Target,
 ) -> None:
     announced = b"\x06\x00\x00\x00" + b"\x00\x00\x00\x09" + b"\x00\x00\x00\x01\xff\xff"
@@ -237,7 +222,7 @@ def test_clients_that_announce_much_and_send_little_get_no_memory_and_are_closed
 
 
 def test_a_frame_may_come_byte_by_byte(target: Target) -> None:
-    with Wire(target.broker.host_and_port) as wire:
+    with Wire(target.broker.bootstrap) as wire:
         for byte in FOLLOWER:
             wire.socket.sendall(bytes([byte]))
         answer = wire.receive_frame()
@@ -246,9 +231,9 @@ def test_a_frame_may_come_byte_by_byte(target: Target) -> None:
     target.check()
 
 
-def test_many_requests_in_one_piece_are_answered_in_order(target: Target) -> None:
+def test_pipelined_requests_are_answered_in_order(target: Target) -> None:
     count = 5000
-    with Wire(target.broker.host_and_port) as wire:
+    with Wire(target.broker.bootstrap) as wire:
         requests = [
             FOLLOWER[:8] + number.to_bytes(4, "big") + b"\xff\xff" for number in range(count)
         ]
@@ -262,11 +247,11 @@ def test_many_requests_in_one_piece_are_answered_in_order(target: Target) -> Non
 
 
 def test_clients_that_do_not_read_their_answers_get_no_memory(target: Target) -> None:
-    with Wire(target.broker.host_and_port) as wire:
+    with Wire(target.broker.bootstrap) as wire:
         wire.create_topic("large", 1, {})
         for _ in range(20):
-            records = bytes(encode_batch([(None, bytes(900_000), (), 1000)]))
-            answer = wire.ask(produce_request("large", records), 9, ProduceResponse)
+            records = one_batch(bytes(900_000))
+            answer = wire.ask(produce_request("large", records), 9, produce.Response)
             assert answer.responses[0].partition_responses[0].error_code == 0
     with connections(target, 30) as wires:
         for wire in wires:
@@ -281,7 +266,7 @@ def test_a_decompression_bomb_is_refused_and_gets_no_memory(target: Target) -> N
     for codec in (Compression.GZIP, Compression.ZSTD, Compression.LZ4, Compression.SNAPPY):
         bomb = bytes(encode_batch([(None, bytes(150_000_000), (), 1000)], compression=codec))
         request = produce_request("fuzz-plain", bomb)
-        answer = target.honest.ask(request, 9, ProduceResponse)
+        answer = target.honest.ask(request, 9, produce.Response)
         assert answer.responses[0].partition_responses[0].error_code != 0
         target.check()
 
@@ -299,7 +284,7 @@ def test_connections_that_come_and_go_leave_nothing_behind(target: Target) -> No
     assert target.open_files <= before + 10
 
 
-def test_waiting_requests_of_clients_that_are_gone_are_forgotten(target: Target) -> None:
+def test_waiting_requests_of_disconnected_clients_are_dropped(target: Target) -> None:
     before = target.open_files
     with connections(target, 100) as wires:
         for wire in wires:

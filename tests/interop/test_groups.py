@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
-from tests.interop.brokers import InteropBroker
 from tests.interop.clients import CONFLUENT, KAFKA_PYTHON, Outgoing, produce
 from tests.interop.members import (
     COOPERATIVE,
     PROGRESS,
     RANGE,
     Member,
+    check_that_each_record_is_read_once,
     group_of,
     shares,
+    values,
     wait_until_assigned,
 )
-from tests.interop.wire import MakeTopic
+from tests.kit.live import JudgedBroker
+from tests.kit.wire import MakeTopic
 
 pytestmark = pytest.mark.interop
 
@@ -73,51 +73,20 @@ class ConfluentProducer:
         assert not self._failed
 
 
-def values(members: list[Member]) -> list[bytes | None]:
-    return [value for member in members for _, value in member.received]
-
-
 @EVERY_GROUP
 def test_each_record_is_read_once_across_rebalances(
-    clients: tuple[str, ...], assignor: str, broker: InteropBroker, make_topic: MakeTopic
+    clients: tuple[str, ...], assignor: str, broker: JudgedBroker, topic: str
 ) -> None:
-    topic = make_topic(PARTITIONS)
-    wanted: set[bytes] = set()
-    everyone: list[Member] = []
-    with group_of() as members:
-        for client, sizes in zip(clients, [(6,), (3, 3), (2, 2, 2)], strict=True):
-            wanted |= send_to_all(broker.bootstrap, topic, f"before {sizes}")
-            members.append(Member(client, broker.bootstrap, topic, [topic], assignor))
-            everyone.append(members[-1])
-            wait_until_assigned(members, shares(*sizes), f"shares of {sizes}")
-            wanted |= send_to_all(broker.bootstrap, topic, f"with {sizes}")
-            read_all(everyone, members, wanted)
-        members.pop(0).close()
-        wait_until_assigned(members, shares(3, 3), "shares of three")
-        wanted |= send_to_all(broker.bootstrap, topic, "after one left")
-        read_all(everyone, members, wanted)
-    assert Counter(values(everyone)) == Counter(wanted)
-    for member in everyone:
-        for partition in range(PARTITIONS):
-            offsets = [place[2] for place, _ in member.received if place[1] == partition]
-            assert offsets == sorted(offsets)
-
-
-def read_all(everyone: list[Member], members: list[Member], wanted: set[bytes]) -> None:
-    """Wait until the group has read everything, and commit it."""
-    PROGRESS.wait_until(
-        lambda: wanted <= set(values(everyone)),
-        what=f"{len(wanted)} records",
-        show=lambda: len(set(values(everyone))),
+    check_that_each_record_is_read_once(
+        clients,
+        broker.bootstrap,
+        topic,
+        assignor,
+        lambda prefix: send_to_all(broker.bootstrap, topic, prefix),
     )
-    for member in members:
-        member.commit()
 
 
-def test_cooperative_members_keep_what_they_can(
-    broker: InteropBroker, make_topic: MakeTopic
-) -> None:
-    topic = make_topic(PARTITIONS)
+def test_cooperative_members_keep_what_they_can(broker: JudgedBroker, topic: str) -> None:
     with group_of(Member(CONFLUENT, broker.bootstrap, topic, [topic], COOPERATIVE)) as members:
         wait_until_assigned(members, shares(6), "all partitions at the only member")
         members.append(Member(CONFLUENT, broker.bootstrap, topic, [topic], COOPERATIVE))
@@ -128,7 +97,7 @@ def test_cooperative_members_keep_what_they_can(
 
 
 def test_a_group_reads_several_topics_and_a_pattern(
-    broker: InteropBroker, make_topic: MakeTopic
+    broker: JudgedBroker, make_topic: MakeTopic
 ) -> None:
     first, second = make_topic(2, suffix="-a"), make_topic(2, suffix="-b")
     pattern = "^" + first.removesuffix("a") + ".*"

@@ -10,10 +10,9 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from tests.interop.brokers import InteropBroker
 from tests.interop.clients import CONFLUENT, KAFKA_PYTHON, aiokafka, run_async
 from tests.interop.members import Member, group_of
-from tests.interop.wire import MakeTopic
+from tests.kit.live import JudgedBroker
 
 pytestmark = pytest.mark.interop
 
@@ -70,9 +69,8 @@ async def send(bootstrap: str, topic: str, prefix: str) -> set[bytes]:
     "assignor", [RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor]
 )
 def test_each_record_is_read_once_across_rebalances(
-    assignor: Any, broker: InteropBroker, make_topic: MakeTopic
+    assignor: Any, broker: JudgedBroker, topic: str
 ) -> None:
-    topic = make_topic(PARTITIONS)
 
     async def main() -> tuple[set[bytes], list[bytes]]:
         everyone: list[AsyncMember] = []
@@ -102,8 +100,7 @@ def test_each_record_is_read_once_across_rebalances(
     assert sorted(received) == sorted(sent)
 
 
-def test_the_three_clients_share_one_group(broker: InteropBroker, make_topic: MakeTopic) -> None:
-    topic = make_topic(PARTITIONS)
+def test_the_three_clients_share_one_group(broker: JudgedBroker, topic: str) -> None:
 
     async def main(others: list[Member]) -> list[int]:
         member = AsyncMember(broker.bootstrap, topic, RangePartitionAssignor)

@@ -1,4 +1,4 @@
-"""Positions: committed, sought, reset, found by time; and what a log says of its ends."""
+"""Positions: committed, sought, reset, found by time; and the ends of a log."""
 
 from __future__ import annotations
 
@@ -8,31 +8,22 @@ from typing import Any
 
 import pytest
 
-from tests.interop.brokers import InteropBroker
-from tests.interop.clients import (
-    AIOKAFKA,
-    CLIENTS,
-    CONFLUENT,
-    KAFKA_PYTHON,
-    Outgoing,
-    aiokafka,
-    confluent_kafka,
-    kafka,
-    produce,
-    run_async,
-)
-from tests.interop.waiting import SECONDS_MAX, work_until
-from tests.interop.wire import MakeTopic, Wire
+from tests.interop import clients
+from tests.kit.live import JudgedBroker
+from tests.kit.waiting import SECONDS_MAX, work_until
+from tests.kit.wire import MakeTopic, Wire
 
 pytestmark = pytest.mark.interop
 
-RECORDS = [Outgoing(b"%d" % number, timestamp_ms=1000 + 10 * number) for number in range(20)]
+RECORDS = [
+    clients.Outgoing(b"%d" % number, timestamp_ms=1000 + 10 * number) for number in range(20)
+]
 NOTE = "a note"
 TIMEOUT = {"timeout": SECONDS_MAX}
 
 
 def confluent_consumer(bootstrap: str, group: str, **settings: object) -> Any:
-    return confluent_kafka.Consumer(
+    return clients.confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": group,
@@ -43,7 +34,7 @@ def confluent_consumer(bootstrap: str, group: str, **settings: object) -> Any:
 
 
 def confluent_place(topic: str, offset: int = -1001, **parts: Any) -> Any:
-    return confluent_kafka.TopicPartition(topic, 0, offset, **parts)
+    return clients.confluent_kafka.TopicPartition(topic, 0, offset, **parts)
 
 
 # --- committed offsets --------------------------------------------------------------------------
@@ -58,27 +49,27 @@ def commit_with_confluent(bootstrap: str, group: str, topic: str) -> None:
 
 
 def commit_with_kafka_python(bootstrap: str, group: str, topic: str) -> None:
-    consumer = kafka.KafkaConsumer(
+    consumer = clients.kafka.KafkaConsumer(
         bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False
     )
-    one = kafka.TopicPartition(topic, 0)
+    one = clients.kafka.TopicPartition(topic, 0)
     consumer.assign([one])
-    consumer.commit({one: kafka.OffsetAndMetadata(7, NOTE, -1)})
+    consumer.commit({one: clients.kafka.OffsetAndMetadata(7, NOTE, -1)})
     consumer.close()
 
 
 def commit_with_aiokafka(bootstrap: str, group: str, topic: str) -> None:
     async def main() -> None:
-        consumer = aiokafka.AIOKafkaConsumer(
+        consumer = clients.aiokafka.AIOKafkaConsumer(
             bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False
         )
         await consumer.start()
-        one = aiokafka.TopicPartition(topic, 0)
+        one = clients.aiokafka.TopicPartition(topic, 0)
         consumer.assign([one])
         await consumer.commit({one: (7, NOTE)})
         await consumer.stop()
 
-    run_async(main())
+    clients.run_async(main())
 
 
 def committed_with_confluent(bootstrap: str, group: str, topic: str) -> int | None:
@@ -92,10 +83,10 @@ def committed_with_confluent(bootstrap: str, group: str, topic: str) -> int | No
 
 
 def committed_with_kafka_python(bootstrap: str, group: str, topic: str) -> int | None:
-    consumer = kafka.KafkaConsumer(
+    consumer = clients.kafka.KafkaConsumer(
         bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False
     )
-    found = consumer.committed(kafka.TopicPartition(topic, 0), metadata=True)
+    found = consumer.committed(clients.kafka.TopicPartition(topic, 0), metadata=True)
     consumer.close()
     if found is None:
         return None
@@ -106,41 +97,40 @@ def committed_with_kafka_python(bootstrap: str, group: str, topic: str) -> int |
 
 def committed_with_aiokafka(bootstrap: str, group: str, topic: str) -> int | None:
     async def main() -> int | None:
-        consumer = aiokafka.AIOKafkaConsumer(
+        consumer = clients.aiokafka.AIOKafkaConsumer(
             bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False
         )
         await consumer.start()
-        one = aiokafka.TopicPartition(topic, 0)
+        one = clients.aiokafka.TopicPartition(topic, 0)
         consumer.assign([one])
         found: int | None = await consumer.committed(one)
         await consumer.stop()
         return found
 
-    return run_async(main())
+    return clients.run_async(main())
 
 
 COMMIT: dict[str, Callable[[str, str, str], None]] = {
-    CONFLUENT: commit_with_confluent,
-    KAFKA_PYTHON: commit_with_kafka_python,
-    AIOKAFKA: commit_with_aiokafka,
+    clients.CONFLUENT: commit_with_confluent,
+    clients.KAFKA_PYTHON: commit_with_kafka_python,
+    clients.AIOKAFKA: commit_with_aiokafka,
 }
 COMMITTED: dict[str, Callable[[str, str, str], int | None]] = {
-    CONFLUENT: committed_with_confluent,
-    KAFKA_PYTHON: committed_with_kafka_python,
-    AIOKAFKA: committed_with_aiokafka,
+    clients.CONFLUENT: committed_with_confluent,
+    clients.KAFKA_PYTHON: committed_with_kafka_python,
+    clients.AIOKAFKA: committed_with_aiokafka,
 }
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_every_client_knows_the_offset_that_this_one_committed(
-    client: str, broker: InteropBroker, make_topic: MakeTopic
+@pytest.mark.parametrize("client", clients.CLIENTS)
+def test_every_client_sees_the_offset_that_this_one_committed(
+    client: str, broker: JudgedBroker, topic: str
 ) -> None:
-    topic = make_topic()
-    produce(CONFLUENT, broker.bootstrap, topic, RECORDS)
-    for reader in CLIENTS:
+    clients.produce(clients.CONFLUENT, broker.bootstrap, topic, RECORDS)
+    for reader in clients.CLIENTS:
         assert COMMITTED[reader](broker.bootstrap, topic, topic) is None
     COMMIT[client](broker.bootstrap, topic, topic)
-    for reader in CLIENTS:
+    for reader in clients.CLIENTS:
         assert COMMITTED[reader](broker.bootstrap, topic, topic) == 7
 
 
@@ -153,11 +143,10 @@ def first_value(consumer: Any) -> bytes:
     return value
 
 
-def test_a_group_goes_on_where_it_committed_and_its_reset_policy_does_not_matter(
-    broker: InteropBroker, make_topic: MakeTopic
+def test_a_group_resumes_where_it_committed_regardless_of_its_reset_policy(
+    broker: JudgedBroker, topic: str
 ) -> None:
-    topic = make_topic()
-    produce(CONFLUENT, broker.bootstrap, topic, RECORDS)
+    clients.produce(clients.CONFLUENT, broker.bootstrap, topic, RECORDS)
     commit_with_confluent(broker.bootstrap, topic, topic)
     for policy in ("earliest", "latest", "error"):
         consumer = confluent_consumer(broker.bootstrap, topic, auto_offset_reset=policy)
@@ -169,12 +158,9 @@ def test_a_group_goes_on_where_it_committed_and_its_reset_policy_does_not_matter
 # --- reset --------------------------------------------------------------------------------------
 
 
-def test_earliest_begins_at_the_first_record_that_is_left(
-    broker: InteropBroker, make_topic: MakeTopic
-) -> None:
-    topic = make_topic()
-    produce(CONFLUENT, broker.bootstrap, topic, RECORDS)
-    with Wire(broker.host_and_port) as wire:
+def test_earliest_begins_at_the_first_record_that_is_left(broker: JudgedBroker, topic: str) -> None:
+    clients.produce(clients.CONFLUENT, broker.bootstrap, topic, RECORDS)
+    with Wire(broker.bootstrap) as wire:
         assert wire.delete_records(topic, 5) == 5
     consumer = confluent_consumer(broker.bootstrap, topic, auto_offset_reset="earliest")
     consumer.subscribe([topic])
@@ -182,9 +168,8 @@ def test_earliest_begins_at_the_first_record_that_is_left(
     consumer.close()
 
 
-def test_latest_begins_after_the_last_record(broker: InteropBroker, make_topic: MakeTopic) -> None:
-    topic = make_topic()
-    produce(CONFLUENT, broker.bootstrap, topic, RECORDS)
+def test_latest_begins_after_the_last_record(broker: JudgedBroker, topic: str) -> None:
+    clients.produce(clients.CONFLUENT, broker.bootstrap, topic, RECORDS)
     consumer = confluent_consumer(broker.bootstrap, topic, auto_offset_reset="latest")
     consumer.subscribe([topic])
 
@@ -193,43 +178,41 @@ def test_latest_begins_after_the_last_record(broker: InteropBroker, make_topic: 
         return bool(assigned) and consumer.get_watermark_offsets(assigned[0], cached=True)[1] == 20
 
     work_until(knows_the_end, lambda: consumer.poll(0.1), what="the end of the log")
-    produce(KAFKA_PYTHON, broker.bootstrap, topic, [Outgoing(b"new")])
+    clients.produce(clients.KAFKA_PYTHON, broker.bootstrap, topic, [clients.Outgoing(b"new")])
     assert first_value(consumer) == b"new"
     consumer.close()
 
 
-def test_without_a_reset_policy_a_consumer_is_told_that_it_has_no_offset(
-    broker: InteropBroker, make_topic: MakeTopic
+def test_without_a_reset_policy_a_missing_offset_is_an_error(
+    broker: JudgedBroker, topic: str
 ) -> None:
-    topic = make_topic()
-    produce(CONFLUENT, broker.bootstrap, topic, RECORDS)
+    clients.produce(clients.CONFLUENT, broker.bootstrap, topic, RECORDS)
     consumer = confluent_consumer(broker.bootstrap, topic, auto_offset_reset="error")
     consumer.subscribe([topic])
     found: list[Any] = []
     work_until(lambda: bool(found), lambda: found.extend(consumer.consume(1, 0.5)), what="an error")
-    assert found[0].error().code() == confluent_kafka.KafkaError._AUTO_OFFSET_RESET
+    assert found[0].error().code() == clients.confluent_kafka.KafkaError._AUTO_OFFSET_RESET
     consumer.close()
 
 
 @pytest.mark.parametrize(("policy", "value"), [("earliest", b"5"), ("latest", b"new")])
-def test_an_offset_that_is_gone_is_reset(
-    policy: str, value: bytes, broker: InteropBroker, make_topic: MakeTopic
+def test_an_offset_that_was_deleted_is_reset(
+    policy: str, value: bytes, broker: JudgedBroker, topic: str
 ) -> None:
-    topic = make_topic()
-    produce(CONFLUENT, broker.bootstrap, topic, RECORDS)
-    with Wire(broker.host_and_port) as wire:
+    clients.produce(clients.CONFLUENT, broker.bootstrap, topic, RECORDS)
+    with Wire(broker.bootstrap) as wire:
         assert wire.delete_records(topic, 5) == 5
 
     async def main() -> Any:
-        consumer = aiokafka.AIOKafkaConsumer(
+        consumer = clients.aiokafka.AIOKafkaConsumer(
             bootstrap_servers=broker.bootstrap, auto_offset_reset=policy
         )
         await consumer.start()
-        one = aiokafka.TopicPartition(topic, 0)
+        one = clients.aiokafka.TopicPartition(topic, 0)
         consumer.assign([one])
         consumer.seek(one, 2)
         first = asyncio.create_task(consumer.getone())
-        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=broker.bootstrap)
+        producer = clients.aiokafka.AIOKafkaProducer(bootstrap_servers=broker.bootstrap)
         await producer.start()
         while not first.done():
             # With latest, only what comes after the reset is seen.
@@ -239,18 +222,17 @@ def test_an_offset_that_is_gone_is_reset(
         await consumer.stop()
         return first.result().value
 
-    assert run_async(main()) == value
+    assert clients.run_async(main()) == value
 
 
 def test_an_offset_beyond_the_end_without_a_policy_is_an_error(
-    broker: InteropBroker, make_topic: MakeTopic
+    broker: JudgedBroker, topic: str
 ) -> None:
-    topic = make_topic()
-    produce(CONFLUENT, broker.bootstrap, topic, RECORDS)
-    consumer = kafka.KafkaConsumer(
+    clients.produce(clients.CONFLUENT, broker.bootstrap, topic, RECORDS)
+    consumer = clients.kafka.KafkaConsumer(
         bootstrap_servers=broker.bootstrap, auto_offset_reset="none", enable_auto_commit=False
     )
-    one = kafka.TopicPartition(topic, 0)
+    one = clients.kafka.TopicPartition(topic, 0)
     consumer.assign([one])
     consumer.seek(one, 1000)
     errors: list[dict[Any, int]] = []
@@ -258,7 +240,7 @@ def test_an_offset_beyond_the_end_without_a_policy_is_an_error(
     def poll() -> None:
         try:
             consumer.poll(timeout_ms=500)
-        except kafka.errors.OffsetOutOfRangeError as error:
+        except clients.kafka.errors.OffsetOutOfRangeError as error:
             errors.append(error.args[0])
 
     work_until(lambda: bool(errors), poll, what="OffsetOutOfRangeError")
@@ -269,11 +251,8 @@ def test_an_offset_beyond_the_end_without_a_policy_is_an_error(
 # --- seek, time, ends ---------------------------------------------------------------------------
 
 
-def test_seek_goes_back_forward_and_to_both_ends(
-    broker: InteropBroker, make_topic: MakeTopic
-) -> None:
-    topic = make_topic()
-    produce(CONFLUENT, broker.bootstrap, topic, RECORDS)
+def test_seek_goes_back_forward_and_to_both_ends(broker: JudgedBroker, topic: str) -> None:
+    clients.produce(clients.CONFLUENT, broker.bootstrap, topic, RECORDS)
     consumer = confluent_consumer(broker.bootstrap, topic, enable_partition_eof=True)
     consumer.assign([confluent_place(topic, 0)])
     assert first_value(consumer) == b"0"
@@ -282,8 +261,8 @@ def test_seek_goes_back_forward_and_to_both_ends(
         assert first_value(consumer) == b"%d" % offset
     consumer.close()
 
-    reader = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap)
-    one = kafka.TopicPartition(topic, 0)
+    reader = clients.kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap)
+    one = clients.kafka.TopicPartition(topic, 0)
     reader.assign([one])
     reader.seek_to_end(one)
     assert reader.position(one) == 20
@@ -295,11 +274,8 @@ def test_seek_goes_back_forward_and_to_both_ends(
 TIMES = [(0, 0), (1000, 0), (1001, 1), (1105, 11), (1190, 19), (1191, None)]
 
 
-def test_offsets_are_found_by_time_by_every_client(
-    broker: InteropBroker, make_topic: MakeTopic
-) -> None:
-    topic = make_topic()
-    produce(CONFLUENT, broker.bootstrap, topic, RECORDS)
+def test_offsets_are_found_by_time_by_every_client(broker: JudgedBroker, topic: str) -> None:
+    clients.produce(clients.CONFLUENT, broker.bootstrap, topic, RECORDS)
 
     consumer = confluent_consumer(broker.bootstrap, topic)
     for time_ms, offset in TIMES:
@@ -307,8 +283,8 @@ def test_offsets_are_found_by_time_by_every_client(
         assert found.offset == (-1 if offset is None else offset), time_ms
     consumer.close()
 
-    reader = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap)
-    one = kafka.TopicPartition(topic, 0)
+    reader = clients.kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap)
+    one = clients.kafka.TopicPartition(topic, 0)
     for time_ms, offset in TIMES:
         place = reader.offsets_for_times({one: time_ms})[one]
         assert (place and place.offset) == offset, time_ms
@@ -316,9 +292,9 @@ def test_offsets_are_found_by_time_by_every_client(
     reader.close()
 
     async def main() -> dict[int, int | None]:
-        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=broker.bootstrap)
+        consumer = clients.aiokafka.AIOKafkaConsumer(bootstrap_servers=broker.bootstrap)
         await consumer.start()
-        one = aiokafka.TopicPartition(topic, 0)
+        one = clients.aiokafka.TopicPartition(topic, 0)
         found = {}
         for time_ms, _ in TIMES:
             place = (await consumer.offsets_for_times({one: time_ms}))[one]
@@ -326,20 +302,20 @@ def test_offsets_are_found_by_time_by_every_client(
         await consumer.stop()
         return found
 
-    assert run_async(main()) == dict(TIMES)
+    assert clients.run_async(main()) == dict(TIMES)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
 def test_offsets_are_found_by_time_inside_compressed_batches(
-    codec: str, broker: InteropBroker, make_topic: MakeTopic
+    codec: str, broker: JudgedBroker, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(segment_bytes=2000, index_interval_bytes=0)
     for start in range(0, 200, 20):
         records = [
-            Outgoing(b"%d " % number * 50, timestamp_ms=1000 + 10 * number)
+            clients.Outgoing(b"%d " % number * 50, timestamp_ms=1000 + 10 * number)
             for number in range(start, start + 20)
         ]
-        produce(KAFKA_PYTHON, broker.bootstrap, topic, records, codec)
+        clients.produce(clients.KAFKA_PYTHON, broker.bootstrap, topic, records, codec)
     consumer = confluent_consumer(broker.bootstrap, topic)
     for offset in (0, 1, 19, 20, 21, 77, 199):
         place = confluent_place(topic, 1000 + 10 * offset - 3)
@@ -348,21 +324,18 @@ def test_offsets_are_found_by_time_inside_compressed_batches(
     consumer.close()
 
 
-def test_every_client_sees_the_ends_of_a_log_and_its_lag(
-    broker: InteropBroker, make_topic: MakeTopic
-) -> None:
-    topic = make_topic()
-    produce(CONFLUENT, broker.bootstrap, topic, RECORDS)
-    with Wire(broker.host_and_port) as wire:
+def test_every_client_sees_the_ends_of_a_log_and_its_lag(broker: JudgedBroker, topic: str) -> None:
+    clients.produce(clients.CONFLUENT, broker.bootstrap, topic, RECORDS)
+    with Wire(broker.bootstrap) as wire:
         assert wire.delete_records(topic, 3) == 3
     consumer = confluent_consumer(broker.bootstrap, topic)
     assert consumer.get_watermark_offsets(confluent_place(topic), **TIMEOUT) == (3, 20)
     consumer.close()
 
-    reader = kafka.KafkaConsumer(
+    reader = clients.kafka.KafkaConsumer(
         bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", max_poll_records=4
     )
-    one = kafka.TopicPartition(topic, 0)
+    one = clients.kafka.TopicPartition(topic, 0)
     assert reader.beginning_offsets([one]) == {one: 3}
     assert reader.end_offsets([one]) == {one: 20}
     reader.assign([one])
@@ -376,11 +349,11 @@ def test_every_client_sees_the_ends_of_a_log_and_its_lag(
     reader.close()
 
     async def main() -> tuple[Any, Any]:
-        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=broker.bootstrap)
+        consumer = clients.aiokafka.AIOKafkaConsumer(bootstrap_servers=broker.bootstrap)
         await consumer.start()
-        one = aiokafka.TopicPartition(topic, 0)
+        one = clients.aiokafka.TopicPartition(topic, 0)
         ends = await consumer.beginning_offsets([one]), await consumer.end_offsets([one])
         await consumer.stop()
         return ends[0][one], ends[1][one]
 
-    assert run_async(main()) == (3, 20)
+    assert clients.run_async(main()) == (3, 20)

@@ -7,22 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.interop.brokers import InteropBroker
-from tests.interop.clients import (
-    AIOKAFKA,
-    CLIENTS,
-    CONFLUENT,
-    KAFKA_PYTHON,
-    Outgoing,
-    aiokafka,
-    confluent_kafka,
-    consume,
-    kafka,
-    produce,
-    run_async,
-)
-from tests.interop.waiting import SECONDS_MAX
-from tests.interop.wire import MakeTopic, Wire
+from tests.interop import clients
+from tests.kit.live import JudgedBroker
+from tests.kit.waiting import SECONDS_MAX
+from tests.kit.wire import MakeTopic, Wire
 
 pytestmark = pytest.mark.interop
 
@@ -38,7 +26,7 @@ OVERHEAD_MAX = 100
 
 def idempotent_with_confluent(bootstrap: str, topic: str, values: list[bytes]) -> None:
     failed: list[object] = []
-    producer = confluent_kafka.Producer(
+    producer = clients.confluent_kafka.Producer(
         {"bootstrap.servers": bootstrap, "enable.idempotence": True, "batch.num.messages": 10}
     )
     for value in values:
@@ -53,7 +41,7 @@ def idempotent_with_confluent(bootstrap: str, topic: str, values: list[bytes]) -
 
 
 def idempotent_with_kafka_python(bootstrap: str, topic: str, values: list[bytes]) -> None:
-    producer = kafka.KafkaProducer(
+    producer = clients.kafka.KafkaProducer(
         bootstrap_servers=bootstrap, enable_idempotence=True, batch_size=1000
     )
     futures = [producer.send(topic, value, partition=0) for value in values]
@@ -64,7 +52,7 @@ def idempotent_with_kafka_python(bootstrap: str, topic: str, values: list[bytes]
 
 def idempotent_with_aiokafka(bootstrap: str, topic: str, values: list[bytes]) -> None:
     async def main() -> None:
-        producer = aiokafka.AIOKafkaProducer(
+        producer = clients.aiokafka.AIOKafkaProducer(
             bootstrap_servers=bootstrap, enable_idempotence=True, max_batch_size=1000
         )
         await producer.start()
@@ -73,26 +61,25 @@ def idempotent_with_aiokafka(bootstrap: str, topic: str, values: list[bytes]) ->
             await delivery
         await producer.stop()
 
-    run_async(main())
+    clients.run_async(main())
 
 
 IDEMPOTENT: dict[str, Callable[[str, str, list[bytes]], None]] = {
-    CONFLUENT: idempotent_with_confluent,
-    KAFKA_PYTHON: idempotent_with_kafka_python,
-    AIOKAFKA: idempotent_with_aiokafka,
+    clients.CONFLUENT: idempotent_with_confluent,
+    clients.KAFKA_PYTHON: idempotent_with_kafka_python,
+    clients.AIOKAFKA: idempotent_with_aiokafka,
 }
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", clients.CLIENTS)
 def test_idempotent_producers_number_their_batches(
-    client: str, broker: InteropBroker, make_topic: MakeTopic
+    client: str, broker: JudgedBroker, topic: str
 ) -> None:
-    topic = make_topic()
     values = [b"%d" % number for number in range(500)]
     IDEMPOTENT[client](broker.bootstrap, topic, values)
-    received = consume(KAFKA_PYTHON, broker.bootstrap, topic, len(values))
+    received = clients.consume(clients.KAFKA_PYTHON, broker.bootstrap, topic, len(values))
     assert [record.value for record in received] == values
-    with Wire(broker.host_and_port) as wire:
+    with Wire(broker.bootstrap) as wire:
         batches = wire.stored_batches(topic)
     assert len(batches) > 1
     assert len({batch.producer_id for batch in batches}) == 1
@@ -101,11 +88,10 @@ def test_idempotent_producers_number_their_batches(
         assert batch.base_sequence == batch.base_offset  # the only producer, from the first record
 
 
-def test_producers_get_different_ids(broker: InteropBroker, make_topic: MakeTopic) -> None:
-    topic = make_topic()
-    for client in (*CLIENTS, *CLIENTS):
+def test_producers_get_different_ids(broker: JudgedBroker, topic: str) -> None:
+    for client in (*clients.CLIENTS, *clients.CLIENTS):
         IDEMPOTENT[client](broker.bootstrap, topic, [client.encode()])
-    with Wire(broker.host_and_port) as wire:
+    with Wire(broker.bootstrap) as wire:
         producers = [batch.producer_id for batch in wire.stored_batches(topic)]
     assert len(producers) == len(set(producers)) == 6
 
@@ -113,31 +99,28 @@ def test_producers_get_different_ids(broker: InteropBroker, make_topic: MakeTopi
 # --- size --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-def test_large_records_arrive(client: str, broker: InteropBroker, make_topic: MakeTopic) -> None:
+@pytest.mark.parametrize("client", clients.CLIENTS)
+def test_large_records_arrive(client: str, broker: JudgedBroker, make_topic: MakeTopic) -> None:
     topic = make_topic(max_message_bytes=LIMIT)
-    largest = [Outgoing(bytes([number]) * (LIMIT - OVERHEAD_MAX)) for number in range(5)]
+    largest = [clients.Outgoing(bytes([number]) * (LIMIT - OVERHEAD_MAX)) for number in range(5)]
     for record in largest:
-        produce(client, broker.bootstrap, topic, [record])
-    for reader in CLIENTS:
-        received = consume(reader, broker.bootstrap, topic, len(largest))
+        clients.produce(client, broker.bootstrap, topic, [record])
+    for reader in clients.CLIENTS:
+        received = clients.consume(reader, broker.bootstrap, topic, len(largest))
         assert [one.sent for one in received] == largest
 
 
-def test_records_larger_than_a_fetch_wants_are_read_one_by_one(
-    broker: InteropBroker, make_topic: MakeTopic
-) -> None:
-    topic = make_topic()
+def test_records_larger_than_a_fetch_are_read_one_by_one(broker: JudgedBroker, topic: str) -> None:
     values = [bytes([number]) * 100_000 for number in range(5)]
     for value in values:
-        produce(CONFLUENT, broker.bootstrap, topic, [Outgoing(value)])
-    consumer = kafka.KafkaConsumer(
+        clients.produce(clients.CONFLUENT, broker.bootstrap, topic, [clients.Outgoing(value)])
+    consumer = clients.kafka.KafkaConsumer(
         bootstrap_servers=broker.bootstrap,
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=1000,
         fetch_max_bytes=1000,
     )
-    consumer.assign([kafka.TopicPartition(topic, 0)])
+    consumer.assign([clients.kafka.TopicPartition(topic, 0)])
     received: list[bytes] = []
     while len(received) < len(values):
         found = consumer.poll(timeout_ms=SECONDS_MAX * 1000)
@@ -149,7 +132,7 @@ def test_records_larger_than_a_fetch_wants_are_read_one_by_one(
 
 def send_with_confluent(bootstrap: str, topic: str, value: bytes) -> object:
     reports: list[Any] = []
-    producer = confluent_kafka.Producer(
+    producer = clients.confluent_kafka.Producer(
         {"bootstrap.servers": bootstrap, "message.max.bytes": 10_000_000}
     )
     producer.produce(topic, value, on_delivery=lambda error, _: reports.append(error))
@@ -158,10 +141,10 @@ def send_with_confluent(bootstrap: str, topic: str, value: bytes) -> object:
 
 
 def send_with_kafka_python(bootstrap: str, topic: str, value: bytes) -> object:
-    producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, max_request_size=10_000_000)
+    producer = clients.kafka.KafkaProducer(bootstrap_servers=bootstrap, max_request_size=10_000_000)
     try:
         producer.send(topic, value).get(SECONDS_MAX)
-    except kafka.errors.KafkaError as error:
+    except clients.kafka.errors.KafkaError as error:
         return error.errno
     finally:
         producer.close()
@@ -170,62 +153,57 @@ def send_with_kafka_python(bootstrap: str, topic: str, value: bytes) -> object:
 
 def send_with_aiokafka(bootstrap: str, topic: str, value: bytes) -> object:
     async def main() -> object:
-        producer = aiokafka.AIOKafkaProducer(
+        producer = clients.aiokafka.AIOKafkaProducer(
             bootstrap_servers=bootstrap, max_request_size=10_000_000
         )
         await producer.start()
         try:
             await producer.send_and_wait(topic, value)
-        except aiokafka.errors.KafkaError as error:
+        except clients.aiokafka.errors.KafkaError as error:
             return error.errno
         finally:
             await producer.stop()
         return None
 
-    return run_async(main())
+    return clients.run_async(main())
 
 
 SEND: dict[str, Callable[[str, str, bytes], object]] = {
-    CONFLUENT: send_with_confluent,
-    KAFKA_PYTHON: send_with_kafka_python,
-    AIOKAFKA: send_with_aiokafka,
+    clients.CONFLUENT: send_with_confluent,
+    clients.KAFKA_PYTHON: send_with_kafka_python,
+    clients.AIOKAFKA: send_with_aiokafka,
 }
 MESSAGE_TOO_LARGE = 10
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", clients.CLIENTS)
 @pytest.mark.parametrize("size", [LIMIT + 1, 5_000_000])
-def test_the_broker_refuses_what_is_over_the_topics_limit(
-    client: str, size: int, broker: InteropBroker, make_topic: MakeTopic
+def test_the_broker_refuses_records_over_the_topics_limit(
+    client: str, size: int, broker: JudgedBroker, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(max_message_bytes=LIMIT)
     assert SEND[client](broker.bootstrap, topic, bytes(size)) == MESSAGE_TOO_LARGE
     assert SEND[client](broker.bootstrap, topic, b"small enough") is None
-    received = consume(client, broker.bootstrap, topic, 1)
+    received = clients.consume(client, broker.bootstrap, topic, 1)
     assert received[0].value == b"small enough"
 
 
-def test_the_limit_counts_the_batch_as_it_travels(
-    broker: InteropBroker, make_topic: MakeTopic
-) -> None:
+def test_the_limit_counts_the_compressed_batch(broker: JudgedBroker, make_topic: MakeTopic) -> None:
     topic = make_topic(max_message_bytes=LIMIT)
-    record = Outgoing(bytes(900_000))
-    produce(KAFKA_PYTHON, broker.bootstrap, topic, [record], "gzip")
-    for reader in CLIENTS:
-        assert consume(reader, broker.bootstrap, topic, 1)[0].value == record.value
+    record = clients.Outgoing(bytes(900_000))
+    clients.produce(clients.KAFKA_PYTHON, broker.bootstrap, topic, [record], "gzip")
+    for reader in clients.CLIENTS:
+        assert clients.consume(reader, broker.bootstrap, topic, 1)[0].value == record.value
 
 
-def test_a_frame_over_the_brokers_limit_ends_the_connection_and_hurts_nobody_else(
+def test_a_frame_over_the_brokers_limit_closes_that_connection_only(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     settings = {"socket.request.max.bytes": "100000"}
     folder = tmp_path_factory.mktemp("small-frames")
-    with (
-        InteropBroker(folder, settings) as broker,
-        Wire(broker.host_and_port) as other,
-    ):
+    with JudgedBroker(folder, settings) as broker, Wire(broker.bootstrap) as other:
         other.create_topic("t", 1, {})
-        producer = confluent_kafka.Producer(
+        producer = clients.confluent_kafka.Producer(
             {
                 "bootstrap.servers": broker.bootstrap,
                 "message.max.bytes": 1_000_000,
@@ -236,6 +214,6 @@ def test_a_frame_over_the_brokers_limit_ends_the_connection_and_hurts_nobody_els
         reports: list[Any] = []
         producer.produce("t", bytes(500_000), on_delivery=lambda error, _: reports.append(error))
         producer.flush(SECONDS_MAX)
-        assert reports[0].code() == confluent_kafka.KafkaError._MSG_TIMED_OUT
+        assert reports[0].code() == clients.confluent_kafka.KafkaError._MSG_TIMED_OUT
         assert other.stored_batches("t") == []
-        assert "socket.request.max.bytes" in broker.log
+        assert "socket.request.max.bytes" in broker.log()

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from minikafka.protocol.records import Compression
-from tests.interop.brokers import InteropBroker
 from tests.interop.clients import AIOKAFKA, CLIENTS, CODECS, CONFLUENT, Outgoing, consume, produce
-from tests.interop.wire import MakeTopic, Wire
+from tests.kit.live import JudgedBroker
+from tests.kit.wire import MakeTopic, Wire
 
 pytestmark = pytest.mark.interop
 
@@ -31,7 +31,7 @@ COMPRESSION = {codec: Compression[codec.upper()] for codec in CODECS}
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_every_client_reads_what_this_one_wrote(
-    client: str, codec: str, broker: InteropBroker, make_topic: MakeTopic
+    client: str, codec: str, broker: JudgedBroker, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(message_timestamp_after_max_ms=2**62)
     produce(client, broker.bootstrap, topic, RECORDS, codec)
@@ -40,14 +40,14 @@ def test_every_client_reads_what_this_one_wrote(
         assert [one.sent for one in received] == RECORDS, f"read by {reader}"
         assert [one.offset for one in received] == list(range(len(RECORDS)))
         assert not any(one.is_append_time for one in received)
-    with Wire(broker.host_and_port) as wire:
+    with Wire(broker.bootstrap) as wire:
         stored = {batch.compression for batch in wire.stored_batches(topic)}
     assert stored == {COMPRESSION[codec]}
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_topic_with_a_codec_of_its_own_stores_in_it_whatever_comes(
-    codec: str, broker: InteropBroker, make_topic: MakeTopic
+def test_a_topic_with_a_codec_recompresses_all_batches(
+    codec: str, broker: JudgedBroker, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(
         compression_type="uncompressed" if codec == "none" else codec,
@@ -57,7 +57,7 @@ def test_a_topic_with_a_codec_of_its_own_stores_in_it_whatever_comes(
     for client, sent_in in zip(CLIENTS, ("zstd", "none", "gzip"), strict=True):
         produce(client, broker.bootstrap, topic, RECORDS, sent_in)
         sent += RECORDS
-    with Wire(broker.host_and_port) as wire:
+    with Wire(broker.bootstrap) as wire:
         assert {batch.compression for batch in wire.stored_batches(topic)} == {COMPRESSION[codec]}
     for reader in CLIENTS:
         received = consume(reader, broker.bootstrap, topic, len(sent))
@@ -66,10 +66,7 @@ def test_a_topic_with_a_codec_of_its_own_stores_in_it_whatever_comes(
 
 
 @pytest.mark.parametrize("client", [CONFLUENT, AIOKAFKA])  # kafka-python cannot send them
-def test_null_header_values_arrive_as_null(
-    client: str, broker: InteropBroker, make_topic: MakeTopic
-) -> None:
-    topic = make_topic()
+def test_null_header_values_arrive_as_null(client: str, broker: JudgedBroker, topic: str) -> None:
     record = Outgoing(b"v", None, (("null", None), ("empty", b"")))
     produce(client, broker.bootstrap, topic, [record])
     for reader in CLIENTS:
@@ -79,7 +76,7 @@ def test_null_header_values_arrive_as_null(
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_with_log_append_time_the_broker_stamps_the_records(
-    client: str, codec: str, broker: InteropBroker, make_topic: MakeTopic
+    client: str, codec: str, broker: JudgedBroker, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(message_timestamp_type="LogAppendTime")
     before_ms = int(time.time() * 1000)

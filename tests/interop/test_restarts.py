@@ -1,4 +1,4 @@
-"""A broker that ends in the middle: what was acknowledged is there afterwards, once, in order."""
+"""Restarts under load: acknowledged records are there afterwards, once and in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from confluent_kafka import admin
 
-from tests.interop.brokers import InteropBroker
 from tests.interop.clients import (
     AIOKAFKA,
     CLIENTS,
@@ -26,8 +25,9 @@ from tests.interop.clients import (
     run_async,
 )
 from tests.interop.members import PROGRESS, RANGE, Member, group_of, shares, wait_until_assigned
-from tests.interop.waiting import SECONDS_MAX
-from tests.interop.wire import Wire
+from tests.kit.live import JudgedBroker
+from tests.kit.waiting import SECONDS_MAX
+from tests.kit.wire import Wire
 
 pytestmark = [
     pytest.mark.interop,
@@ -41,20 +41,20 @@ RESTART_EVERY = 1000
 
 
 @pytest.fixture
-def lasting(tmp_path: Path) -> Generator[InteropBroker]:
+def lasting(tmp_path: Path) -> Generator[JudgedBroker]:
     """A broker of the test's own, for it to end as it likes."""
     # What kafka-python logs holds on to its sockets, and pytest to what is logged.
     kafka_logger = logging.getLogger("kafka")
     kafka_logger.setLevel(logging.CRITICAL)
-    with InteropBroker(tmp_path, {"offsets.topic.num.partitions": "4"}) as broker:
+    with JudgedBroker(tmp_path, {"offsets.topic.num.partitions": "4"}) as broker:
         yield broker
-        print(f"the broker's log:\n{broker.log[-10_000:]}")  # noqa: T201  # shown when a test fails
+        print(f"the broker's log:\n{broker.log()[-10_000:]}")  # noqa: T201  # shown when a test fails
     kafka_logger.setLevel(logging.NOTSET)
     gc.collect()  # the forgotten sockets, while their warnings are ignored
 
 
-def restart(broker: InteropBroker, end: str) -> None:
-    """End the broker one way or the other, and start it again on the same port and data."""
+def restart(broker: JudgedBroker, end: str) -> None:
+    """Stop or kill the broker, and start it again with the same port and data."""
     if end == "kill":
         broker.kill()
     else:
@@ -69,7 +69,7 @@ def value(number: int) -> bytes:
 class Restarts:
     """Counts acknowledgements; restarts the broker in a thread at some of them."""
 
-    def __init__(self, broker: InteropBroker, end: str) -> None:
+    def __init__(self, broker: JudgedBroker, end: str) -> None:
         self._broker = broker
         self._end = end
         self._thread: threading.Thread | None = None
@@ -166,9 +166,9 @@ PRODUCE = {
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_acknowledged_records_survive_restarts_once_and_in_order(
-    client: str, end: str, lasting: InteropBroker
+    client: str, end: str, lasting: JudgedBroker
 ) -> None:
-    with Wire(lasting.host_and_port) as wire:
+    with Wire(lasting.bootstrap) as wire:
         wire.create_topic("t", 1, {})
     restarts = Restarts(lasting, end)
     PRODUCE[client](lasting.bootstrap, "t", restarts)
@@ -183,10 +183,8 @@ def test_acknowledged_records_survive_restarts_once_and_in_order(
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("client", [CONFLUENT, KAFKA_PYTHON])
-def test_a_group_goes_on_where_it_was_after_a_restart(
-    client: str, end: str, lasting: InteropBroker
-) -> None:
-    with Wire(lasting.host_and_port) as wire:
+def test_a_group_resumes_after_a_restart(client: str, end: str, lasting: JudgedBroker) -> None:
+    with Wire(lasting.bootstrap) as wire:
         wire.create_topic("t", 4, {})
     producer = confluent_kafka.Producer({"bootstrap.servers": lasting.bootstrap, "log_level": 0})
     sent: list[bytes] = []
@@ -215,17 +213,17 @@ def test_a_group_goes_on_where_it_was_after_a_restart(
         send(100)
         PROGRESS.wait_until(all_read, what="the records after the restart")
         wait_until_assigned(members, shares(2, 2), "two partitions each")
-    # The log of __consumer_offsets was replayed: nobody read anything twice.
+    # The log of __consumer_offsets was replayed: no record was read twice.
     received = [value for member in members for _, value in member.received]
     assert Counter(received) == Counter(sent)
 
 
 @pytest.mark.parametrize("end", ENDS)
 def test_topics_settings_and_offsets_are_the_same_after_a_restart(
-    end: str, lasting: InteropBroker
+    end: str, lasting: JudgedBroker
 ) -> None:
     client = admin.AdminClient({"bootstrap.servers": lasting.bootstrap, "log_level": 0})
-    with Wire(lasting.host_and_port) as wire:
+    with Wire(lasting.bootstrap) as wire:
         wire.create_topic("kept", 3, {"retention_ms": 12345})
         wire.create_topic("deleted", 3, {})
         wire.delete_topics(["deleted"])
@@ -248,8 +246,8 @@ def test_topics_settings_and_offsets_are_the_same_after_a_restart(
     assert seen() == before
 
 
-def test_many_kills_in_a_row_lose_nothing(lasting: InteropBroker) -> None:
-    with Wire(lasting.host_and_port) as wire:
+def test_many_kills_in_a_row_lose_nothing(lasting: JudgedBroker) -> None:
+    with Wire(lasting.bootstrap) as wire:
         wire.create_topic("t", 1, {"segment_bytes": 4000})
     sent = []
     for number in range(5):

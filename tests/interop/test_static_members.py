@@ -10,24 +10,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.interop.brokers import InteropBroker
 from tests.interop.clients import CONFLUENT, KAFKA_PYTHON, confluent_kafka
-from tests.interop.members import (
-    PROGRESS,
-    RANGE,
-    Member,
-    group_of,
-    shares,
-    wait_until_assigned,
-)
-from tests.interop.wire import MakeTopic
+from tests.interop.members import PROGRESS, RANGE, Member, group_of, shares, wait_until_assigned
+from tests.kit.live import JudgedBroker
 
 pytestmark = pytest.mark.interop
 
 PARTITIONS = 4
 NAMES = ("first", "second")
 
-# A consumer whose life ends when somebody wants it to; it says when it has partitions.
+# A consumer to be killed; it says when it has partitions.
 MORTAL = """
 import sys
 from confluent_kafka import Consumer
@@ -72,9 +64,8 @@ def wait_for_partitions(process: subprocess.Popen[str], count: int) -> None:
 
 @pytest.mark.parametrize("client", [CONFLUENT, KAFKA_PYTHON])
 def test_a_static_member_that_restarts_gets_its_partitions_back_without_a_rebalance(
-    client: str, broker: InteropBroker, make_topic: MakeTopic
+    client: str, broker: JudgedBroker, topic: str
 ) -> None:
-    topic = make_topic(PARTITIONS)
 
     def member(name: str) -> Member:
         instance = {"group_instance_id": name}
@@ -90,10 +81,7 @@ def test_a_static_member_that_restarts_gets_its_partitions_back_without_a_rebala
         assert members[1].rebalances == rebalances
 
 
-def test_the_older_of_two_with_one_instance_id_is_fenced(
-    broker: InteropBroker, make_topic: MakeTopic
-) -> None:
-    topic = make_topic(PARTITIONS)
+def test_the_older_of_two_with_one_instance_id_is_fenced(broker: JudgedBroker, topic: str) -> None:
 
     def member() -> Member:
         instance = {"group_instance_id": "the only one"}
@@ -114,9 +102,8 @@ def test_the_older_of_two_with_one_instance_id_is_fenced(
 
 @pytest.mark.parametrize("client", [CONFLUENT, KAFKA_PYTHON])
 def test_a_killed_members_partitions_go_to_the_others(
-    client: str, broker: InteropBroker, make_topic: MakeTopic
+    client: str, broker: JudgedBroker, topic: str
 ) -> None:
-    topic = make_topic(PARTITIONS)
     with mortal(broker.bootstrap, topic, topic, "3000") as victim:
         wait_for_partitions(victim, PARTITIONS)
         with group_of(Member(client, broker.bootstrap, topic, [topic], RANGE)) as members:
@@ -127,9 +114,8 @@ def test_a_killed_members_partitions_go_to_the_others(
 
 
 def test_a_killed_static_member_is_missed_only_when_its_session_ends(
-    broker: InteropBroker, make_topic: MakeTopic
+    broker: JudgedBroker, topic: str
 ) -> None:
-    topic = make_topic(PARTITIONS)
     arguments = (broker.bootstrap, topic, topic, "8000", "static")
     with mortal(*arguments) as victim:
         wait_for_partitions(victim, PARTITIONS)

@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 
-from minikafka.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-)
-from tests.interop.brokers import InteropBroker
+from minikafka.protocol.messages import create_partitions
 from tests.interop.clients import (
     AIOKAFKA,
     CLIENTS,
@@ -29,8 +24,9 @@ from tests.interop.clients import (
     run_async,
 )
 from tests.interop.members import PROGRESS, Member, group_of, shares, wait_until_assigned
-from tests.interop.waiting import SECONDS_MAX, work_until
-from tests.interop.wire import MakeTopic, Wire
+from tests.kit.live import JudgedBroker
+from tests.kit.waiting import SECONDS_MAX, work_until
+from tests.kit.wire import MakeTopic, Wire
 
 pytestmark = pytest.mark.interop
 
@@ -43,38 +39,38 @@ QUICK_METADATA = {"topic.metadata.refresh.interval.ms": 300}
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_producing_to_a_topic_that_does_not_exist_creates_it(
-    client: str, broker: InteropBroker, topic: str
+    client: str, broker: JudgedBroker, name: str
 ) -> None:
-    produce(client, broker.bootstrap, topic, [Outgoing(b"first")])
-    assert [one.value for one in consume(CONFLUENT, broker.bootstrap, topic, 1)] == [b"first"]
-    with Wire(broker.host_and_port) as wire:
-        wire.delete_topics([topic])
+    produce(client, broker.bootstrap, name, [Outgoing(b"first")])
+    assert [one.value for one in consume(CONFLUENT, broker.bootstrap, name, 1)] == [b"first"]
+    with Wire(broker.bootstrap) as wire:
+        wire.delete_topics([name])
 
 
-def test_a_consumer_is_told_that_a_topic_does_not_exist_and_does_not_create_it(
-    broker: InteropBroker, topic: str
+def test_a_topic_that_does_not_exist_is_an_error_for_a_consumer_and_is_not_created(
+    broker: JudgedBroker, name: str
 ) -> None:
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": broker.bootstrap, "group.id": topic, **QUICK_METADATA}
+        {"bootstrap.servers": broker.bootstrap, "group.id": name, **QUICK_METADATA}
     )
-    consumer.subscribe([topic])
+    consumer.subscribe([name])
     found: list[Any] = []
     work_until(lambda: bool(found), lambda: found.extend(consumer.consume(1, 1)), what="an error")
     assert found[0].error().code() == confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART
-    assert topic not in consumer.list_topics(timeout=SECONDS_MAX).topics
+    assert name not in consumer.list_topics(timeout=SECONDS_MAX).topics
     # It appears while the consumer waits for it.
-    produce(KAFKA_PYTHON, broker.bootstrap, topic, [Outgoing(b"early")])
+    produce(KAFKA_PYTHON, broker.bootstrap, name, [Outgoing(b"early")])
     work_until(
         lambda: bool(consumer.assignment()), lambda: consumer.poll(0.1), what="an assignment"
     )
     consumer.close()
-    with Wire(broker.host_and_port) as wire:
-        wire.delete_topics([topic])
+    with Wire(broker.bootstrap) as wire:
+        wire.delete_topics([name])
 
 
 def test_without_auto_creation_producers_are_refused(tmp_path_factory: Any) -> None:
     settings = {"auto.create.topics.enable": "false"}
-    with InteropBroker(tmp_path_factory.mktemp("strict"), settings) as broker:
+    with JudgedBroker(tmp_path_factory.mktemp("strict"), settings) as broker:
         reports: list[Any] = []
         producer = confluent_kafka.Producer(
             {"bootstrap.servers": broker.bootstrap, "topic.metadata.propagation.max.ms": 0}
@@ -91,15 +87,17 @@ def test_without_auto_creation_producers_are_refused(tmp_path_factory: Any) -> N
 
 @pytest.mark.parametrize("client", [CONFLUENT, KAFKA_PYTHON])
 def test_running_members_get_partitions_that_are_added(
-    client: str, broker: InteropBroker, make_topic: MakeTopic
+    client: str, broker: JudgedBroker, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(2)
     with group_of(*(Member(client, broker.bootstrap, topic, [topic]) for _ in range(2))) as members:
         wait_until_assigned(members, shares(1, 1), "one partition each")
-        with Wire(broker.host_and_port) as wire:
-            wanted = CreatePartitionsTopic(name=topic, count=6, assignments=None)
-            request = CreatePartitionsRequest(topics=[wanted], timeout_ms=1000, validate_only=False)
-            answer = wire.ask(request, 3, CreatePartitionsResponse)
+        with Wire(broker.bootstrap) as wire:
+            wanted = create_partitions.Topic(name=topic, count=6, assignments=None)
+            request = create_partitions.Request(
+                topics=[wanted], timeout_ms=1000, validate_only=False
+            )
+            answer = wire.ask(request, 3, create_partitions.Response)
         assert answer.results[0].error_code == 0
         wait_until_assigned(members, shares(3, 3), "three partitions each")
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
@@ -116,10 +114,7 @@ def test_running_members_get_partitions_that_are_added(
 # --- deletion ----------------------------------------------------------------------------------
 
 
-def test_records_deleted_under_a_reader_are_skipped(
-    broker: InteropBroker, make_topic: MakeTopic
-) -> None:
-    topic = make_topic()
+def test_records_deleted_under_a_reader_are_skipped(broker: JudgedBroker, topic: str) -> None:
     produce(CONFLUENT, broker.bootstrap, topic, [Outgoing(b"%d" % n) for n in range(100)])
     consumer = confluent_kafka.Consumer(
         {
@@ -139,7 +134,7 @@ def test_records_deleted_under_a_reader_are_skipped(
             offsets.append(message.offset())
 
     work_until(lambda: bool(offsets), poll, what="the first record")
-    with Wire(broker.host_and_port) as wire:
+    with Wire(broker.bootstrap) as wire:
         assert wire.delete_records(topic, 90) == 90
     consumer.seek(confluent_kafka.TopicPartition(topic, 0, 50))
     work_until(lambda: offsets[-1] == 99, poll, what="the last record", show=lambda: offsets)
@@ -149,7 +144,7 @@ def test_records_deleted_under_a_reader_are_skipped(
 
 @pytest.mark.parametrize("client", [CONFLUENT, KAFKA_PYTHON])
 def test_a_group_survives_the_deletion_of_one_of_its_topics(
-    client: str, broker: InteropBroker, make_topic: MakeTopic
+    client: str, broker: JudgedBroker, make_topic: MakeTopic
 ) -> None:
     kept, doomed = make_topic(2, suffix="-kept"), make_topic(2, suffix="-doomed")
     pattern = "^" + kept.removesuffix("kept") + ".*"
@@ -160,7 +155,7 @@ def test_a_group_survives_the_deletion_of_one_of_its_topics(
     topics = [pattern] if client == CONFLUENT else [kept, doomed]
     with group_of(Member(client, broker.bootstrap, kept, topics, **quiet)) as members:
         wait_until_assigned(members, shares(4), "both topics")
-        with Wire(broker.host_and_port) as wire:
+        with Wire(broker.bootstrap) as wire:
             wire.delete_topics([doomed])
         if client == CONFLUENT:
             wait_until_assigned(members, shares(2), "the topic that is left")
@@ -171,10 +166,7 @@ def test_a_group_survives_the_deletion_of_one_of_its_topics(
     assert dict(members[0].received)[kept, 0, 0] == b"after"
 
 
-def test_a_topic_made_again_begins_at_offset_zero_with_its_own_records(
-    broker: InteropBroker, make_topic: MakeTopic
-) -> None:
-    topic = make_topic()
+def test_a_recreated_topic_begins_at_offset_zero(broker: JudgedBroker, topic: str) -> None:
     for generation in (b"first", b"second", b"third"):
         produce(KAFKA_PYTHON, broker.bootstrap, topic, [Outgoing(generation)] * 3)
         for reader in CLIENTS:
@@ -182,15 +174,12 @@ def test_a_topic_made_again_begins_at_offset_zero_with_its_own_records(
             assert [(one.offset, one.value) for one in received] == [
                 (offset, generation) for offset in range(3)
             ]
-        with Wire(broker.host_and_port) as wire:
+        with Wire(broker.bootstrap) as wire:
             wire.delete_topics([topic])
             wire.create_topic(topic, 1, {})
 
 
-def test_a_producer_goes_on_when_its_topic_was_made_again(
-    broker: InteropBroker, make_topic: MakeTopic
-) -> None:
-    topic = make_topic()
+def test_a_producer_continues_when_its_topic_is_recreated(broker: JudgedBroker, topic: str) -> None:
 
     async def main() -> list[int]:
         producer = aiokafka.AIOKafkaProducer(
@@ -204,7 +193,7 @@ def test_a_producer_goes_on_when_its_topic_was_made_again(
         return offsets
 
     def remake() -> None:
-        with Wire(broker.host_and_port) as wire:
+        with Wire(broker.bootstrap) as wire:
             wire.delete_topics([topic])
             wire.create_topic(topic, 1, {})
 
@@ -273,7 +262,7 @@ READ_MANY: dict[str, Callable[[str, str], dict[int, list[bytes]]]] = {
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_two_hundred_partitions(client: str, broker: InteropBroker, make_topic: MakeTopic) -> None:
+def test_two_hundred_partitions(client: str, broker: JudgedBroker, make_topic: MakeTopic) -> None:
     topic = make_topic(MANY)
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(3):
@@ -287,7 +276,7 @@ def test_two_hundred_partitions(client: str, broker: InteropBroker, make_topic: 
 
 
 def test_a_paused_partition_is_not_read_until_it_is_resumed(
-    broker: InteropBroker, make_topic: MakeTopic
+    broker: JudgedBroker, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(2)
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": topic})

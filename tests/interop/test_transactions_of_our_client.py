@@ -9,9 +9,10 @@ from minikafka_client import Producer, TopicPartition
 from minikafka_client import sync as blocking
 from tests.interop.clients import CLIENTS
 from tests.interop.transactional import READERS, Run, Transaction, committed_offset
-from tests.interop.wire import MakeTopic
 
 pytestmark = pytest.mark.interop
+
+PARTITIONS = 2
 
 
 class Abort(Exception):
@@ -65,8 +66,7 @@ FACES = pytest.mark.parametrize("run", [run_on_trio, run_blocking])
 
 
 @FACES
-def test_all_or_nothing(bootstrap: str, make_topic: MakeTopic, run: Run) -> None:
-    topic = make_topic(2)
+def test_all_or_nothing(bootstrap: str, topic: str, run: Run) -> None:
     work = [
         Transaction([b"%d-%d" % (number, each) for each in range(6)], commits=number % 3 != 1)
         for number in range(9)
@@ -80,10 +80,7 @@ def test_all_or_nothing(bootstrap: str, make_topic: MakeTopic, run: Run) -> None
 
 
 @FACES
-def test_offsets_count_with_their_transaction(
-    bootstrap: str, make_topic: MakeTopic, run: Run
-) -> None:
-    topic = make_topic(2)
+def test_offsets_count_with_their_transaction(bootstrap: str, topic: str, run: Run) -> None:
     group, name = f"{topic}-group", f"{topic}-id"
     run(bootstrap, topic, group, name, [Transaction([b"a"], commits=True, offset=5)])
     assert committed_offset(bootstrap, topic, group) == 5

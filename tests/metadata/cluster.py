@@ -6,37 +6,27 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, TypeVar
 
-from minikafka.metadata.brokers import (
-    Registration,
-    ShutdownProgress,
-    controlled_shutdown,
-    fence_brokers,
-    register_broker,
-    unfence_broker,
-)
-from minikafka.metadata.controller import create_topic
+from minikafka.metadata import brokers as metadata_brokers
+from minikafka.metadata.alter_partition import IsrProposal, alter_partitions
 from minikafka.metadata.decision import Decision, Refusal
 from minikafka.metadata.elections import ElectionKind, elect_leaders
-from minikafka.metadata.image import (
-    NO_LEADER,
-    RESOURCE_TOPIC,
-    BrokerImage,
-    MetadataImage,
-    PartitionImage,
-    TopicImage,
-)
-from minikafka.metadata.isr_changes import IsrMember, IsrProposal, alter_partitions
+from minikafka.metadata.image import RESOURCE_TOPIC, MetadataImage, TopicImage
 from minikafka.metadata.placement import Placement
 from minikafka.metadata.reassignments import Reassignment, reassign_partitions
-from minikafka.metadata.records import SettingRecord, decode_record, encode_record
-from minikafka.metadata.replication_rules import ReplicationRules, rules_of_topic
-from minikafka.metadata.setting_effects import settle_partitions
-from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
+from minikafka.metadata.records import (
+    NO_LEADER,
+    BrokerRecord,
+    PartitionRecord,
+    SettingRecord,
+    decode_record,
+    encode_record,
 )
+from minikafka.metadata.replication_rules import ReplicationRules, rules_of_topic
+from minikafka.metadata.setting_changes import settle_partitions
+from minikafka.metadata.topics import create_topic
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages import create_topics
+from minikafka.replication import IsrMember
 
 Result = TypeVar("Result")
 
@@ -57,17 +47,18 @@ def wanted(
     *,
     settings: dict[str, str | None] | None = None,
     assignments: list[tuple[int, list[int]]] | None = None,
-) -> CreatableTopic:
+) -> create_topics.CreatableTopic:
     """A topic as CreateTopics asks for it."""
-    return CreatableTopic(
+    return create_topics.CreatableTopic(
         name=name,
         num_partitions=partitions,
         replication_factor=factor,
         configs=[
-            CreatableTopicConfig(name=key, value=value) for key, value in (settings or {}).items()
+            create_topics.CreatableTopicConfig(name=key, value=value)
+            for key, value in (settings or {}).items()
         ],
         assignments=[
-            CreatableReplicaAssignment(partition_index=number, broker_ids=nodes)
+            create_topics.CreatableReplicaAssignment(partition_index=number, broker_ids=nodes)
             for number, nodes in assignments or []
         ],
     )
@@ -120,21 +111,23 @@ class Cluster:
 
     # --- brokers -------------------------------------------------------------------------------
 
-    def registration(self, broker_id: int, previous_broker_epoch: int = -1) -> Registration:
+    def registration(
+        self, broker_id: int, previous_broker_epoch: int = -1
+    ) -> metadata_brokers.Registration:
         """What a new process of a broker says."""
         incarnation = next(self._incarnations).to_bytes(16, "big")
-        return Registration(
+        return metadata_brokers.Registration(
             *(broker_id, incarnation, "host", 9000 + broker_id, "host", 9500 + broker_id),
             previous_broker_epoch=previous_broker_epoch,
         )
 
     def register(
         self, broker_id: int, *, is_clean: bool = False, is_caught_up: bool = False
-    ) -> BrokerImage:
-        """Start a broker's process anew; it is fenced."""
+    ) -> BrokerRecord:
+        """Start a broker's process again; it is fenced."""
         epoch = self.image.brokers[broker_id].broker_epoch if is_clean else -1
         made = self.commit(
-            register_broker(
+            metadata_brokers.register_broker(
                 self.image,
                 self.registration(broker_id, epoch),
                 self.defaults,
@@ -142,12 +135,12 @@ class Cluster:
                 is_caught_up=is_caught_up,
             )
         )
-        assert isinstance(made, BrokerImage), made
+        assert isinstance(made, BrokerRecord), made
         assert made == self.image.brokers[broker_id]
         return made
 
-    def join(self, broker_id: int, *, is_clean: bool = False) -> BrokerImage:
-        """Start a broker's process anew and take it into service."""
+    def join(self, broker_id: int, *, is_clean: bool = False) -> BrokerRecord:
+        """Start a broker's process again and put it into service."""
         self.register(broker_id, is_clean=is_clean)
         self.unfence(broker_id)
         return self.image.brokers[broker_id]
@@ -157,34 +150,29 @@ class Cluster:
         return self.image.brokers[broker_id].broker_epoch
 
     def unfence(self, broker_id: int) -> None:
-        """Take a broker into service."""
         epoch = self.epoch(broker_id)
-        refusal = self.commit(unfence_broker(self.image, broker_id, epoch, self.defaults))
+        refusal = self.commit(
+            metadata_brokers.unfence_broker(self.image, broker_id, epoch, self.defaults)
+        )
         assert refusal is None
         assert self.image.is_active(broker_id)
 
     def fence(self, *broker_ids: int) -> list[int]:
-        """Take brokers out of service together."""
-        return self.commit(fence_brokers(self.image, broker_ids, self.defaults))
+        return self.commit(metadata_brokers.fence_brokers(self.image, broker_ids, self.defaults))
 
-    def stop(self, broker_id: int, *, is_forced: bool = False) -> ShutdownProgress:
+    def stop(self, broker_id: int, *, is_forced: bool = False) -> metadata_brokers.ShutdownProgress:
         """Ask whether a broker may stop."""
         progress = self.commit(
-            controlled_shutdown(
-                self.image,
-                broker_id,
-                self.epoch(broker_id),
-                self.defaults,
-                is_forced=is_forced,
+            metadata_brokers.controlled_shutdown(
+                self.image, broker_id, self.epoch(broker_id), self.defaults, is_forced=is_forced
             )
         )
-        assert isinstance(progress, ShutdownProgress), progress
+        assert isinstance(progress, metadata_brokers.ShutdownProgress), progress
         return progress
 
     # --- topics --------------------------------------------------------------------------------
 
     def placement(self, start: int = 0) -> Placement:
-        """Where new topics go."""
         return Placement.of(self.image, 1, 1, start)
 
     def topic(self, name: str, *assignments: list[int], **settings: str | None) -> TopicImage:
@@ -205,12 +193,11 @@ class Cluster:
         return made
 
     def set(self, name: str, value: str | None, topic: str = "t") -> None:
-        """Change a topic's setting."""
         decision = Decision[None]([SettingRecord(RESOURCE_TOPIC, topic, name, value)], None)
         effects = settle_partitions(self.image, decision.records, self.defaults)
         self.commit(Decision([*decision.records, *effects], None))
 
-    def at(self, topic: str = "t", number: int = 0) -> PartitionImage:
+    def at(self, topic: str = "t", number: int = 0) -> PartitionRecord:
         """One partition as it is now."""
         return self.image.topics[topic].partitions[number]
 
@@ -232,7 +219,7 @@ class Cluster:
             leader,
         )
 
-    def propose(self, *proposals: IsrProposal, by: int) -> list[PartitionImage | ErrorCode]:
+    def propose(self, *proposals: IsrProposal, by: int) -> list[PartitionRecord | ErrorCode]:
         """Let a broker propose; gives partitions or error codes."""
         results = self.commit(
             alter_partitions(self.image, by, self.epoch(by), proposals, self.defaults)
@@ -276,7 +263,7 @@ class Cluster:
         return ErrorCode.NONE if refusal is None else refusal.error_code
 
 
-def check_partition(image: MetadataImage, rules: ReplicationRules, one: PartitionImage) -> None:
+def check_partition(image: MetadataImage, rules: ReplicationRules, one: PartitionRecord) -> None:
     """Assert what holds for a partition at any time."""
     replicas, in_sync = set(one.replicas), set(one.in_sync_replicas)
     eligible, removing = set(one.eligible_leader_replicas), set(one.removing_replicas)
@@ -306,7 +293,7 @@ def check_partition(image: MetadataImage, rules: ReplicationRules, one: Partitio
         assert not is_ready or one.leader in removing or one.leader == NO_LEADER
 
 
-def check_change(image: MetadataImage, old: PartitionImage, new: PartitionImage) -> None:
+def check_change(image: MetadataImage, old: PartitionRecord, new: PartitionRecord) -> None:
     """Assert what holds for every change of a partition."""
     assert new.partition_epoch == old.partition_epoch + 1
     is_shrunk = not set(old.replicas) <= set(new.replicas)
@@ -316,7 +303,7 @@ def check_change(image: MetadataImage, old: PartitionImage, new: PartitionImage)
     if new.leader not in (old.leader, NO_LEADER):
         assert image.is_active(new.leader)
     for broker_id in set(new.in_sync_replicas) - set(old.in_sync_replicas):
-        # Nobody comes into an ISR who is not in service, but as one of those that may lead alone.
+        # Only brokers in service join an ISR, or the one that may lead alone.
         assert image.is_active(broker_id) or new.leader == NO_LEADER
 
 

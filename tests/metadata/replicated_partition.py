@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from minikafka.metadata.alter_partition import IsrProposal, alter_partitions
 from minikafka.metadata.brokers import unfence_broker
 from minikafka.metadata.decision import Refusal
-from minikafka.metadata.image import NO_LEADER, PartitionImage
-from minikafka.metadata.isr_changes import IsrMember, IsrProposal, alter_partitions
+from minikafka.metadata.records import NO_LEADER, PartitionRecord
+from minikafka.replication import IsrMember
 from tests.metadata.cluster import Cluster
 
 BROKERS = (1, 2, 3)
@@ -24,7 +25,7 @@ Log = list[tuple[int, int]]
 class View(NamedTuple):
     """What a broker that has applied so much of the metadata knows."""
 
-    partition: PartitionImage
+    partition: PartitionRecord
     min_insync: int
 
 
@@ -50,7 +51,7 @@ class ReplicatedPartition:
     Attributes:
         committed: every record that a leader ever committed, in order.
         in_flight: proposals on their way: (broker, its epoch, proposal).
-        excuse: nobody is left who is known to have all committed records, and disks were lost.
+        excuse: no replica known to have all committed records is left, and disks were lost.
     """
 
     def __init__(self, min_insync: int) -> None:
@@ -134,7 +135,6 @@ class ReplicatedPartition:
             self.committed_to_metadata()
 
     def set_min_insync(self, value: int) -> None:
-        """Change the setting."""
         self.cluster.set("min.insync.replicas", str(value))
         self.committed_to_metadata()
 
@@ -311,7 +311,6 @@ class ReplicatedPartition:
 
 
 def common_prefix(one: Log, other: Log) -> Log:
-    """What two logs begin with."""
     length = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine != theirs:

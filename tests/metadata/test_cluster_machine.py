@@ -7,14 +7,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from minikafka.metadata.alter_partition import alter_partitions
 from minikafka.metadata.brokers import unfence_broker, unregister_broker
-from minikafka.metadata.controller import TopicReference, delete_topics
 from minikafka.metadata.decision import Refusal
 from minikafka.metadata.elections import ElectionKind, balance_leaders, elect_uncleanly
-from minikafka.metadata.image import NO_LEADER, PartitionImage
-from minikafka.metadata.isr_changes import IsrMember, alter_partitions
 from minikafka.metadata.reassignments import list_reassignments
+from minikafka.metadata.records import NO_LEADER, PartitionRecord
+from minikafka.metadata.topics import TopicReference, delete_topics
 from minikafka.protocol.errors import ErrorCode
+from minikafka.replication import IsrMember
 from tests.metadata.cluster import Cluster
 
 BROKERS = st.integers(1, 5)
@@ -46,7 +47,7 @@ class ClusterMachine(RuleBasedStateMachine):
         if is_caught_up:
             return
         for key in held & self.in_sync_of(broker_id):
-            # Only where it is the last of all who may lead does it stay.
+            # It stays only if it is the last one that may lead.
             assert self.at(*key).in_sync_replicas == (broker_id,) or is_clean
             assert self.at(*key).leader == NO_LEADER
 
@@ -133,7 +134,7 @@ class ClusterMachine(RuleBasedStateMachine):
         (result,) = self.cluster.propose(proposal, by=one.leader)
         added = members - set(one.in_sync_replicas)
         if all(map(self.image.is_active, added)):
-            assert isinstance(result, PartitionImage)
+            assert isinstance(result, PartitionRecord)
             assert result == self.at(name, number)
             assert set(result.in_sync_replicas) == members & set(result.replicas)
         else:
@@ -224,7 +225,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     # --- lookups -------------------------------------------------------------------------------
 
-    def at(self, name: str, number: int) -> PartitionImage:
+    def at(self, name: str, number: int) -> PartitionRecord:
         return self.cluster.at(name, number)
 
     def led(self) -> list[tuple[str, int]]:

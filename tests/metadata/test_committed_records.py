@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from minikafka.metadata.image import NO_LEADER
+from minikafka.metadata.records import NO_LEADER
 from tests.metadata.replicated_partition import BROKERS, ReplicatedPartition
 
 STEPS = 60

@@ -4,36 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.metadata.controller import (
-    PARTITIONS_PER_REQUEST_MAX,
-    TOPIC_NAME_LENGTH_MAX,
-    create_topic,
-    create_topics,
-    topic_name_problem,
-)
+from minikafka.metadata import topics as metadata_topics
 from minikafka.metadata.decision import Decision, Refusal
-from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
+from minikafka.metadata.image import MetadataImage, TopicImage
 from minikafka.metadata.placement import PARTITIONS_PER_TOPIC_MAX, Placement
+from minikafka.metadata.records import PartitionRecord
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.create_topics import CreatableTopic
-from tests.metadata.cluster import (
-    ONE_BROKER,
-    THREE_BROKERS,
-    replay,
-    replicas,
-    topic_ids,
-    wanted,
-)
+from minikafka.protocol.messages import create_topics as create_topics_api
+from tests.metadata.cluster import ONE_BROKER, THREE_BROKERS, replay, replicas, topic_ids, wanted
 
 
 def create(
-    topic: CreatableTopic, placement: Placement = THREE_BROKERS, *existing: str
+    topic: create_topics_api.CreatableTopic, placement: Placement = THREE_BROKERS, *existing: str
 ) -> Decision[TopicImage | Refusal]:
     image = MetadataImage()
     new_id = topic_ids()
     for name in existing:
-        replay(image, create_topic(image, wanted(name), placement, new_id))
-    decision = create_topic(image, topic, placement, new_id)
+        replay(image, metadata_topics.create_topic(image, wanted(name), placement, new_id))
+    decision = metadata_topics.create_topic(image, topic, placement, new_id)
     if isinstance(decision.result, Refusal):
         assert decision.records == []
     else:
@@ -57,7 +45,7 @@ def test_defaults_are_the_clusters() -> None:
 def test_the_first_replica_leads_and_all_are_in_sync() -> None:
     made = create(wanted("t", 1, 3)).result
     assert isinstance(made, TopicImage)
-    assert made.partitions == [PartitionImage(0, (1, 2, 3), (1, 2, 3), 1, 0, 0)]
+    assert made.partitions == [PartitionRecord(made.topic_id, 0, (1, 2, 3), (1, 2, 3), 1, 0, 0)]
 
 
 @given(st.integers(1, 60), st.integers(1, 5), st.integers(5, 9))
@@ -86,7 +74,8 @@ def test_impossible_counts_are_refused(partitions: int, factor: int, code: Error
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "a" * (TOPIC_NAME_LENGTH_MAX + 1), "a b", "ä", "a/b", "a\x00"]
+    "name",
+    ["", ".", "..", "a" * (metadata_topics.TOPIC_NAME_LENGTH_MAX + 1), "a b", "ä", "a/b", "a\x00"],
 )
 def test_illegal_names_are_refused(name: str) -> None:
     assert code_of(create(wanted(name))) is ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -94,7 +83,7 @@ def test_illegal_names_are_refused(name: str) -> None:
 
 @given(st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True))
 def test_legal_names_have_no_problem(name: str) -> None:
-    assert (topic_name_problem(name) is None) == (name not in (".", ".."))
+    assert (metadata_topics.topic_name_problem(name) is None) == (name not in (".", ".."))
 
 
 def test_the_clusters_own_topic_cannot_be_made() -> None:
@@ -145,16 +134,18 @@ def test_an_explicit_assignment_is_followed_in_any_order() -> None:
     ],
     ids=lambda value: value.name if isinstance(value, ErrorCode) else "",
 )
-def test_impossible_assignments_are_refused(topic: CreatableTopic, code: ErrorCode) -> None:
+def test_impossible_assignments_are_refused(
+    topic: create_topics_api.CreatableTopic, code: ErrorCode
+) -> None:
     assert code_of(create(topic)) is code
 
 
 # --- many at once ------------------------------------------------------------------------------
 
 
-def outcome(*topics: CreatableTopic) -> dict[str, ErrorCode]:
+def outcome(*topics: create_topics_api.CreatableTopic) -> dict[str, ErrorCode]:
     image = MetadataImage()
-    decision = create_topics(image, topics, ONE_BROKER, topic_ids())
+    decision = metadata_topics.create_topics(image, topics, ONE_BROKER, topic_ids())
     replay(image, decision)
     codes: dict[str, ErrorCode] = {}
     for name, result in decision.result:
@@ -195,7 +186,7 @@ def test_a_refused_topic_collides_with_nothing() -> None:
 
 
 def test_one_request_makes_a_limited_number_of_partitions() -> None:
-    half = PARTITIONS_PER_REQUEST_MAX // 2
+    half = metadata_topics.PARTITIONS_PER_REQUEST_MAX // 2
     by_hand = wanted("b", assignments=[(number, [1]) for number in range(half)])
     assert outcome(wanted("a", half), by_hand, wanted("c")) == {
         "a": ErrorCode.NONE,

@@ -2,19 +2,13 @@
 
 import pytest
 
-from minikafka.metadata.elections import (
-    Election,
-    ElectionKind,
-    balance_leaders,
-    elect_leaders,
-    elect_uncleanly,
-)
-from minikafka.metadata.image import NO_LEADER
+from minikafka.metadata import elections
+from minikafka.metadata.records import NO_LEADER
 from minikafka.metadata.replication_rules import ReplicationRules
 from minikafka.protocol.errors import ErrorCode
 from tests.metadata.cluster import Cluster
 
-PREFERRED, UNCLEAN = ElectionKind
+PREFERRED, UNCLEAN = elections.ElectionKind
 
 
 @pytest.fixture
@@ -34,8 +28,8 @@ def cluster() -> Cluster:
 
 
 def test_a_leader_is_asked_to_hand_over_and_stays_until_it_does(cluster: Cluster) -> None:
-    decision = elect_leaders(cluster.image, PREFERRED, [("t", 0)], cluster.defaults)
-    assert cluster.commit(decision) == [Election("t", 0, None, is_pending=True)]
+    decision = elections.elect_leaders(cluster.image, PREFERRED, [("t", 0)], cluster.defaults)
+    assert cluster.commit(decision) == [elections.Election("t", 0, None, is_pending=True)]
     asked = cluster.at()
     assert (asked.leader, asked.leader_epoch, asked.next_leader) == (2, 1, 1)
     cluster.alter(1, 2, 3, leader=1)
@@ -58,7 +52,7 @@ def test_changing_the_isr_meanwhile_does_not_call_the_move_off(cluster: Cluster)
 
 
 @pytest.mark.parametrize("how", ["shrink", "fence", "leader dies", "leader takes it back"])
-def test_a_move_is_called_off_when_it_cannot_be_or_shall_not_be(cluster: Cluster, how: str) -> None:
+def test_a_move_is_cancelled_when_it_is_impossible_or_unwanted(cluster: Cluster, how: str) -> None:
     cluster.elect_preferred(("t", 0))
     match how:
         case "shrink":
@@ -89,7 +83,7 @@ def test_a_leader_may_hand_over_without_being_asked(cluster: Cluster) -> None:
 # --- ElectLeaders ------------------------------------------------------------------------------
 
 
-def test_what_cannot_or_need_not_be_elected_says_why(cluster: Cluster) -> None:
+def test_an_election_that_is_impossible_or_not_needed_says_why(cluster: Cluster) -> None:
     cluster.alter(2, 3)
     assert cluster.elect(PREFERRED, ("t", 0), ("t", 1), ("t", 2), ("u", 0), ("t", 0)) == {
         ("t", 0): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -114,7 +108,7 @@ def test_a_preferred_replica_that_is_stopping_is_not_available(cluster: Cluster)
     }
 
 
-def test_an_unclean_election_takes_whoever_is_alive(cluster: Cluster) -> None:
+def test_an_unclean_election_takes_any_live_replica(cluster: Cluster) -> None:
     cluster.alter(2)
     cluster.fence(2)
     assert cluster.at().leader == NO_LEADER
@@ -123,7 +117,7 @@ def test_an_unclean_election_takes_whoever_is_alive(cluster: Cluster) -> None:
     assert cluster.elect(UNCLEAN) == {}
 
 
-def test_an_unclean_election_needs_somebody_alive(cluster: Cluster) -> None:
+def test_an_unclean_election_needs_a_live_replica(cluster: Cluster) -> None:
     cluster.fence(1, 2, 3)
     assert set(cluster.elect(UNCLEAN).values()) == {ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
     assert set(cluster.elect(PREFERRED).values()) == {ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
@@ -138,11 +132,8 @@ def test_leaders_go_back_to_their_preferred_replicas() -> None:
     cluster.alter(1, 2, 3, leader=2)
 
     def balance(percentage: int, moves_max: int = 100) -> int:
-        decision = balance_leaders(
-            cluster.image,
-            cluster.defaults,
-            imbalance_percentage=percentage,
-            moves_max=moves_max,
+        decision = elections.balance_leaders(
+            cluster.image, cluster.defaults, imbalance_percentage=percentage, moves_max=moves_max
         )
         return cluster.commit(decision)
 
@@ -160,9 +151,9 @@ def test_a_broker_that_is_away_is_not_asked_to_lead() -> None:
     cluster = Cluster(2)
     cluster.topic("t", [1, 2])
     cluster.stop(1, is_forced=True)
-    assert cluster.commit(balance_leaders(cluster.image, cluster.defaults)) == 0
+    assert cluster.commit(elections.balance_leaders(cluster.image, cluster.defaults)) == 0
     cluster.fence(2)
-    assert cluster.commit(balance_leaders(cluster.image, cluster.defaults)) == 0
+    assert cluster.commit(elections.balance_leaders(cluster.image, cluster.defaults)) == 0
 
 
 # --- unclean where it is allowed ---------------------------------------------------------------
@@ -175,7 +166,7 @@ def test_a_controller_that_allows_it_elects_uncleanly() -> None:
     cluster.alter(1)
     cluster.alter(1, topic="u")
     cluster.fence(1)
-    assert cluster.commit(elect_uncleanly(cluster.image, cluster.defaults)) == 0
+    assert cluster.commit(elections.elect_uncleanly(cluster.image, cluster.defaults)) == 0
     cluster.defaults = ReplicationRules(is_unclean_election_enabled=True)
-    assert cluster.commit(elect_uncleanly(cluster.image, cluster.defaults)) == 1
+    assert cluster.commit(elections.elect_uncleanly(cluster.image, cluster.defaults)) == 1
     assert (cluster.at("t").leader, cluster.at("u").leader) == (2, NO_LEADER)

@@ -2,18 +2,14 @@
 
 import pytest
 
+from minikafka.metadata.brokers import ShutdownProgress, controlled_shutdown, unfence_broker
 from minikafka.metadata.decision import Decision, Refusal
-from minikafka.metadata.fencing import (
-    ShutdownProgress,
-    controlled_shutdown,
-    unfence_broker,
-)
-from minikafka.metadata.image import NO_LEADER, PartitionImage
+from minikafka.metadata.records import NO_LEADER, PartitionRecord
 from minikafka.protocol.errors import ErrorCode
 from tests.metadata.cluster import Cluster
 
 
-def isr(one: PartitionImage) -> tuple[tuple[int, ...], int, int]:
+def isr(one: PartitionRecord) -> tuple[tuple[int, ...], int, int]:
     """The ISR, the leader and the leader epoch."""
     return one.in_sync_replicas, one.leader, one.leader_epoch
 
@@ -63,7 +59,7 @@ def test_the_last_in_sync_stay_so_when_they_are_lost_together() -> None:
     assert isr(cluster.at()) == ((3,), 3, 2)
 
 
-def test_who_leaves_an_isr_that_is_too_small_stays_eligible() -> None:
+def test_a_replica_that_leaves_an_isr_that_is_too_small_stays_eligible() -> None:
     cluster = Cluster(3, min_insync_replicas=2)
     cluster.topic("t", [1, 2, 3])
     cluster.fence(3)
@@ -79,7 +75,7 @@ def test_who_leaves_an_isr_that_is_too_small_stays_eligible() -> None:
     assert cluster.at().eligible_leader_replicas == (1,)
 
 
-def test_an_eligible_leader_that_is_alive_takes_over_at_once() -> None:
+def test_an_eligible_leader_that_is_alive_takes_over_immediately() -> None:
     cluster = Cluster(2, min_insync_replicas=2)
     cluster.topic("t", [1, 2])
     cluster.alter(1)
@@ -141,7 +137,7 @@ def test_unfencing_twice_does_nothing() -> None:
     assert cluster.image.version == version
 
 
-def test_a_broker_that_comes_back_takes_nothing_from_those_who_lead() -> None:
+def test_a_broker_that_comes_back_deposes_no_leader() -> None:
     cluster = Cluster(2)
     cluster.topic("t", [1, 2])
     cluster.topic("u", [1])
@@ -184,15 +180,12 @@ def test_a_broker_that_cannot_wait_is_replaced_like_one_that_died() -> None:
 @pytest.mark.parametrize(
     ("min_insync", "is_unclean"), [("2", "false"), ("1", "true")], ids=["eligible", "unclean"]
 )
-def test_who_could_lead_but_misses_records_gets_the_time_to_fetch_them(
+def test_a_replica_that_could_lead_but_misses_records_has_time_to_fetch_them(
     min_insync: str, is_unclean: str
 ) -> None:
     cluster = Cluster(2)
     cluster.topic(
-        "t",
-        [1, 2],
-        min_insync_replicas=min_insync,
-        unclean_leader_election_enable=is_unclean,
+        "t", [1, 2], min_insync_replicas=min_insync, unclean_leader_election_enable=is_unclean
     )
     cluster.alter(1)
     assert cluster.stop(1) == ShutdownProgress(may_stop=False, leaders_remaining=1)
@@ -228,7 +221,7 @@ def test_a_move_to_a_broker_that_begins_to_stop_is_called_off() -> None:
     assert (cluster.at().leader, cluster.at().next_leader) == (3, NO_LEADER)
 
 
-def test_when_all_stop_together_nobody_waits_for_the_others() -> None:
+def test_brokers_that_stop_together_do_not_wait_for_each_other() -> None:
     cluster = Cluster(2)
     cluster.topic("t", [1, 2])
     assert cluster.stop(2).may_stop

@@ -2,7 +2,9 @@
 
 import pytest
 
-from minikafka.metadata.controller import (
+from minikafka.metadata.image import MetadataImage
+from minikafka.metadata.placement import PARTITIONS_PER_TOPIC_MAX
+from minikafka.metadata.topics import (
     PARTITIONS_PER_REQUEST_MAX,
     Growth,
     TopicReference,
@@ -10,10 +12,8 @@ from minikafka.metadata.controller import (
     delete_topics,
     grow_topics,
 )
-from minikafka.metadata.image import MetadataImage
-from minikafka.metadata.placement import PARTITIONS_PER_TOPIC_MAX
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.schema import ZERO_UUID
+from minikafka.protocol.fields import ZERO_UUID
 from tests.metadata.cluster import THREE_BROKERS, replay, replicas, topic_ids, wanted
 
 
@@ -71,9 +71,7 @@ def test_impossible_growth_is_refused(
     assert list(image.records()) == before
 
 
-def test_growing_does_not_need_brokers_that_are_gone_unless_the_factor_does(
-    image: MetadataImage,
-) -> None:
+def test_growing_does_not_need_lost_brokers_unless_the_factor_does(image: MetadataImage) -> None:
     fewer = THREE_BROKERS._replace(brokers=(1,))
     ((_, refusal),) = grow_topics(image, [Growth("a", 3, None)], fewer).result
     assert refusal is not None
@@ -130,10 +128,7 @@ def test_topics_that_are_not_there_do_not_stop_the_others(image: MetadataImage) 
 @pytest.mark.parametrize(
     ("references", "outcome"),
     [
-        (
-            [TopicReference("a"), TopicReference("a")],
-            [("a", ZERO_UUID, ErrorCode.INVALID_REQUEST)],
-        ),
+        ([TopicReference("a"), TopicReference("a")], [("a", ZERO_UUID, ErrorCode.INVALID_REQUEST)]),
         (
             [TopicReference(None, A_ID), TopicReference(None, A_ID)],
             [(None, A_ID, ErrorCode.INVALID_REQUEST)],
@@ -159,7 +154,4 @@ def test_a_topic_that_is_meant_twice_or_unclearly_stays(
 
 def test_a_repeated_name_does_not_keep_the_id_from_its_answer(image: MetadataImage) -> None:
     outcome = delete(image, TopicReference("a"), TopicReference("a"), TopicReference(None, A_ID))
-    assert outcome == [
-        ("a", ZERO_UUID, ErrorCode.INVALID_REQUEST),
-        ("a", A_ID, ErrorCode.NONE),
-    ]
+    assert outcome == [("a", ZERO_UUID, ErrorCode.INVALID_REQUEST), ("a", A_ID, ErrorCode.NONE)]

@@ -1,4 +1,4 @@
-"""Sessions of brokers: who lives, who is to be fenced, who has caught up."""
+"""Sessions of brokers: which are alive, to be fenced, or caught up."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -8,7 +8,7 @@ from minikafka.metadata.heartbeats import LATENESS_MAX_S, RETRY_S, BrokerHeartbe
 SESSION_S = 9.0
 
 
-def test_a_broker_that_is_silent_for_a_session_is_named() -> None:
+def test_a_broker_that_is_silent_for_a_session_is_overdue() -> None:
     heartbeats = BrokerHeartbeats(SESSION_S)
     heartbeats.contact(1, 0, 0, now=0.0)
     heartbeats.contact(2, 0, 0, now=5.0)
@@ -20,7 +20,7 @@ def test_a_broker_that_is_silent_for_a_session_is_named() -> None:
     assert heartbeats.is_alive(2, 9.0)
 
 
-def test_nobody_is_named_when_there_is_nobody() -> None:
+def test_no_broker_is_overdue_when_there_is_none() -> None:
     heartbeats = BrokerHeartbeats(SESSION_S)
     assert heartbeats.deadline() is None
     assert heartbeats.expire(100.0) == []
@@ -29,7 +29,7 @@ def test_nobody_is_named_when_there_is_nobody() -> None:
     assert not heartbeats.is_alive(1, 100.0)
 
 
-def test_a_new_controller_gives_everybody_a_session() -> None:
+def test_a_new_controller_gives_every_broker_a_session() -> None:
     heartbeats = BrokerHeartbeats(SESSION_S)
     heartbeats.contact(3, 0, 0, now=0.0)
     heartbeats.lost(3, 1.0)
@@ -39,7 +39,7 @@ def test_a_new_controller_gives_everybody_a_session() -> None:
     assert heartbeats.expire(109.0) == [1, 2]
 
 
-def test_a_broker_that_is_lost_is_named_at_once() -> None:
+def test_a_broker_that_is_lost_is_overdue_immediately() -> None:
     heartbeats = BrokerHeartbeats(SESSION_S)
     heartbeats.contact(1, 0, 0, now=0.0)
     heartbeats.lost(1, 2.0)
@@ -50,7 +50,7 @@ def test_a_broker_that_is_lost_is_named_at_once() -> None:
     assert heartbeats.deadline() == 2.0 + RETRY_S
 
 
-def test_a_broker_that_is_not_fenced_is_named_again_until_it_is() -> None:
+def test_an_overdue_broker_is_returned_until_it_is_fenced() -> None:
     heartbeats = BrokerHeartbeats(SESSION_S)
     heartbeats.contact(1, 0, 0, now=0.0)
     assert heartbeats.expire(9.0) == [1]
@@ -60,7 +60,7 @@ def test_a_broker_that_is_not_fenced_is_named_again_until_it_is() -> None:
     heartbeats.forget(1)
 
 
-def test_a_broker_that_shows_itself_again_is_not_named() -> None:
+def test_a_broker_that_sends_a_heartbeat_again_is_not_overdue() -> None:
     heartbeats = BrokerHeartbeats(SESSION_S)
     heartbeats.contact(1, 0, 0, now=0.0)
     heartbeats.lost(1, 1.0)
@@ -69,14 +69,14 @@ def test_a_broker_that_shows_itself_again_is_not_named() -> None:
     assert heartbeats.expire(2.0) == []
 
 
-def test_a_broker_has_caught_up_with_what_was_committed_when_it_came() -> None:
+def test_a_broker_catches_up_with_what_was_committed_at_its_first_contact() -> None:
     heartbeats = BrokerHeartbeats(SESSION_S)
     assert not heartbeats.contact(1, applied_index=3, committed_index=7, now=0.0)
     assert not heartbeats.contact(1, applied_index=6, committed_index=9, now=1.0)
     assert heartbeats.contact(1, applied_index=7, committed_index=20, now=2.0)
 
 
-def test_a_broker_that_was_away_has_to_catch_up_anew() -> None:
+def test_a_broker_that_was_away_has_to_catch_up_again() -> None:
     for how in ("lost", "silent", "forgotten"):
         heartbeats = BrokerHeartbeats(SESSION_S)
         assert heartbeats.contact(1, 7, 7, now=0.0)
@@ -91,7 +91,7 @@ def test_a_broker_that_was_away_has_to_catch_up_anew() -> None:
         assert heartbeats.contact(1, 9, 12, now=11.0)
 
 
-def test_a_controller_that_stood_still_gives_brokers_time_to_be_heard() -> None:
+def test_a_controller_that_was_suspended_gives_brokers_time() -> None:
     heartbeats = BrokerHeartbeats(SESSION_S)
     heartbeats.begin([1, 2], now=0.0)
     late = 9.0 + LATENESS_MAX_S + 0.5
@@ -149,7 +149,7 @@ class HeartbeatsAgainstModel(RuleBasedStateMachine):
             for broker_id in named:
                 self.forget(broker_id)
         self.now = until
-        assert not self.gone, "everybody who is gone was named"
+        assert not self.gone, "every lost broker was returned"
 
     @invariant()
     def the_living_are_known(self) -> None:

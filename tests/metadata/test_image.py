@@ -4,23 +4,21 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from minikafka.metadata.controller import allocate_producer_ids
 from minikafka.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_TOPIC,
-    BrokerImage,
     InconsistentMetadataError,
     MetadataImage,
-    PartitionImage,
     TopicImage,
     metric_name,
 )
+from minikafka.metadata.producer_ids import allocate_producer_ids
 from minikafka.metadata.records import (
     BrokerChangeRecord,
+    BrokerRecord,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
-    RegisterBrokerRecord,
     RemoveTopicRecord,
     SettingRecord,
     TopicRecord,
@@ -44,9 +42,7 @@ def partition(topic_id: bytes, number: int, leader_epoch: int = 0) -> PartitionR
 
 def test_a_topic_is_found_by_name_and_by_id() -> None:
     image = image_of(TopicRecord("t", A), partition(A, 0), partition(A, 1))
-    topic = TopicImage(
-        "t", A, [PartitionImage(0, (1,), (1,), 1, 0, 0), PartitionImage(1, (1,), (1,), 1, 0, 0)]
-    )
+    topic = TopicImage("t", A, [partition(A, 0), partition(A, 1)])
     assert image.topics == {"t": topic}
     assert image.topics_by_id == {A: topic}
     assert image.version == 3
@@ -98,13 +94,13 @@ def test_producer_ids_never_go_back() -> None:
     assert image.next_producer_id == 3000
 
 
-def broker(broker_id: int, broker_epoch: int, incarnation: bytes = A) -> RegisterBrokerRecord:
-    return RegisterBrokerRecord(broker_id, incarnation, broker_epoch, "h", 9092, "h", 9093)
+def broker(broker_id: int, broker_epoch: int, incarnation: bytes = A) -> BrokerRecord:
+    return BrokerRecord(broker_id, incarnation, broker_epoch, "h", 9092, "h", 9093)
 
 
-def test_a_broker_is_registered_unfenced_stopping_and_gone() -> None:
+def test_a_broker_is_registered_unfenced_stopping_and_removed() -> None:
     image = image_of(broker(1, 0))
-    assert image.brokers == {1: BrokerImage(1, A, 0, "h", 9092, "h", 9093, None, is_fenced=True)}
+    assert image.brokers == {1: BrokerRecord(1, A, 0, "h", 9092, "h", 9093, None, is_fenced=True)}
     seen: list[tuple[bool, bool]] = []
     for is_fenced, is_shutting_down in [(True, False), (False, False), (False, True)]:
         image.replay(BrokerChangeRecord(1, 0, is_fenced, is_shutting_down))
@@ -114,7 +110,7 @@ def test_a_broker_is_registered_unfenced_stopping_and_gone() -> None:
     assert (image.brokers, image.is_fenced(1), image.is_active(1)) == ({}, True, False)
 
 
-def test_broker_epochs_are_not_given_twice_even_when_their_broker_is_gone() -> None:
+def test_broker_epochs_are_not_reused_after_their_broker_was_removed() -> None:
     image = image_of(broker(1, 7), UnregisterBrokerRecord(1, 7))
     assert image_of(*image.records()).next_broker_epoch == 8
 
@@ -130,7 +126,7 @@ def test_the_partitions_of_a_broker_are_found_in_every_topic() -> None:
 
 def test_a_partition_is_found_by_topic_id_and_number() -> None:
     image = image_of(TopicRecord("t", A), partition(A, 0))
-    assert image.partition(A, 0) == PartitionImage(0, (1,), (1,), 1, 0, 0)
+    assert image.partition(A, 0) == partition(A, 0)
     assert (image.partition(A, 1), image.partition(A, -1), image.partition(B, 0)) == (None,) * 3
 
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.metadata.controller import Growth, create_topic, create_topics, grow_topics
 from minikafka.metadata.decision import Refusal
-from minikafka.metadata.image import NO_LEADER, TopicImage
+from minikafka.metadata.image import TopicImage
 from minikafka.metadata.placement import Placement, Replicas, place, spread
+from minikafka.metadata.records import NO_LEADER
+from minikafka.metadata.topics import Growth, create_topic, create_topics, grow_topics
 from minikafka.protocol.errors import ErrorCode
 from tests.metadata.cluster import Cluster, replicas, topic_ids, wanted
 
@@ -129,7 +130,7 @@ def test_a_placement_knows_the_brokers_of_the_image() -> None:
     )
 
 
-def test_new_partitions_are_in_sync_where_somebody_serves() -> None:
+def test_new_partitions_are_in_sync_on_active_brokers() -> None:
     cluster = Cluster(3)
     cluster.fence(2)
     topic = made(
@@ -163,7 +164,7 @@ def test_a_partition_for_brokers_that_are_all_away_is_refused() -> None:
         assert one.error_code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_added_partitions_have_the_factor_of_the_topic_without_what_is_leaving() -> None:
+def test_added_partitions_have_the_factor_of_the_topic_without_leaving_replicas() -> None:
     cluster = Cluster(4)
     cluster.topic("t", [4, 3])
     cluster.reassign(4, 1)

@@ -1,15 +1,12 @@
 """Blocks of producer ids: to registered brokers, never twice."""
 
 from minikafka.metadata.decision import Refusal
-from minikafka.metadata.producer_ids import (
-    PRODUCER_ID_BLOCK_SIZE,
-    allocate_producer_ids_checked,
-)
+from minikafka.metadata.producer_ids import PRODUCER_ID_BLOCK_SIZE, allocate_producer_ids_checked
 from minikafka.protocol.errors import ErrorCode
 from tests.metadata.cluster import Cluster
 
 
-def test_blocks_follow_each_other_whoever_asks() -> None:
+def test_blocks_follow_each_other_for_all_brokers() -> None:
     cluster = Cluster(2)
     blocks = [
         cluster.commit(allocate_producer_ids_checked(cluster.image, one, cluster.epoch(one)))

@@ -2,13 +2,8 @@
 
 import pytest
 
-from minikafka.metadata.image import NO_LEADER, PartitionImage
-from minikafka.metadata.reassignments import (
-    PartitionReassignment,
-    Reassignment,
-    list_reassignments,
-    reassign_partitions,
-)
+from minikafka.metadata import reassignments
+from minikafka.metadata.records import NO_LEADER, PartitionRecord
 from minikafka.protocol.errors import ErrorCode
 from tests.metadata.cluster import Cluster
 
@@ -21,7 +16,7 @@ def cluster() -> Cluster:
     return cluster
 
 
-def assignment(one: PartitionImage) -> tuple[tuple[int, ...], ...]:
+def assignment(one: PartitionRecord) -> tuple[tuple[int, ...], ...]:
     """Replicas, adding and removing."""
     return one.replicas, one.adding_replicas, one.removing_replicas
 
@@ -33,11 +28,11 @@ def test_added_replicas_join_the_isr_before_others_go(cluster: Cluster) -> None:
     cluster.alter(1, 2, 3)
     assert assignment(cluster.at()) == ((1, 3), (), ())
     assert (cluster.at().leader, cluster.at().in_sync_replicas) == (1, (1, 3))
-    # A replica is gone: it must not go on fetching in this epoch.
+    # A replica was removed: it must not keep fetching in this epoch.
     assert cluster.at().leader_epoch == 1
 
 
-def test_a_leader_that_shall_go_is_asked_to_hand_over_first(cluster: Cluster) -> None:
+def test_a_leader_that_is_to_be_removed_is_asked_to_hand_over_first(cluster: Cluster) -> None:
     cluster.reassign(3, 4)
     cluster.alter(1, 2, 3)
     assert cluster.at().next_leader == NO_LEADER
@@ -64,7 +59,7 @@ def test_when_the_asked_replica_goes_another_one_is_asked(cluster: Cluster) -> N
     assert cluster.at().next_leader == 3
 
 
-def test_a_leader_that_shall_go_and_dies_is_replaced_by_one_that_stays(cluster: Cluster) -> None:
+def test_a_leader_to_be_removed_that_dies_is_replaced_by_one_that_stays(cluster: Cluster) -> None:
     cluster.reassign(3, 4)
     cluster.alter(1, 2, 3, 4)
     cluster.fence(1)
@@ -83,9 +78,7 @@ def test_the_first_replica_that_stays_and_may_lead_is_asked(cluster: Cluster) ->
     assert cluster.at().next_leader == 2
 
 
-def test_who_was_asked_for_another_reason_is_not_asked_of_the_next_leader(
-    cluster: Cluster,
-) -> None:
+def test_a_request_for_another_reason_does_not_pass_to_the_next_leader(cluster: Cluster) -> None:
     cluster.topic("u", [1, 2, 3])
     cluster.alter(1, 2, 3, leader=2, topic="u")
     cluster.elect_preferred(("u", 0))
@@ -152,7 +145,7 @@ def test_a_reassignment_can_be_replaced(cluster: Cluster) -> None:
     assert assignment(cluster.at()) == ((1, 2), (), ())
 
 
-def test_what_was_added_and_leads_is_removed_like_any_other(cluster: Cluster) -> None:
+def test_an_added_replica_that_leads_is_removed_like_any_other(cluster: Cluster) -> None:
     cluster.reassign(3, 4)
     cluster.alter(1, 2, 3)
     cluster.alter(1, 2, 3, leader=3)
@@ -163,7 +156,7 @@ def test_what_was_added_and_leads_is_removed_like_any_other(cluster: Cluster) ->
     assert assignment(cluster.at()) == ((1, 2), (), ())
 
 
-def test_what_was_added_and_is_all_that_is_in_sync_stays_until_others_are(
+def test_an_added_replica_that_is_the_only_one_in_sync_stays_until_others_are(
     cluster: Cluster,
 ) -> None:
     cluster.reassign(3, 4)
@@ -202,7 +195,9 @@ def test_impossible_reassignments_are_refused(
 
 
 def test_an_empty_list_of_replicas_is_refused(cluster: Cluster) -> None:
-    decision = reassign_partitions(cluster.image, [Reassignment("t", 0, [])], cluster.defaults)
+    decision = reassignments.reassign_partitions(
+        cluster.image, [reassignments.Reassignment("t", 0, [])], cluster.defaults
+    )
     ((_, _, refusal),) = cluster.commit(decision)
     assert refusal is not None
     assert refusal.error_code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -216,13 +211,10 @@ def test_partitions_that_do_not_exist_are_refused(cluster: Cluster, number: int)
 
 def test_the_number_of_replicas_can_be_protected(cluster: Cluster) -> None:
     cluster.reassign(1, 2, 3)
-    for replicas, code in [
-        ([1, 4], ErrorCode.INVALID_REPLICATION_FACTOR),
-        ([1, 4, 5], None),
-    ]:
-        decision = reassign_partitions(
+    for replicas, code in [([1, 4], ErrorCode.INVALID_REPLICATION_FACTOR), ([1, 4, 5], None)]:
+        decision = reassignments.reassign_partitions(
             cluster.image,
-            [Reassignment("t", 0, replicas)],
+            [reassignments.Reassignment("t", 0, replicas)],
             cluster.defaults,
             may_change_factor=False,
         )
@@ -234,9 +226,9 @@ def test_reassignments_are_listed_while_they_go_on(cluster: Cluster) -> None:
     cluster.topic("u", [1, 2], [1, 2])
     cluster.reassign(3, 1)
     cluster.reassign(2, 3, topic="u", number=1)
-    t = PartitionReassignment("t", 0, (3, 1, 2), (3,), (2,))
-    u = PartitionReassignment("u", 1, (2, 3, 1), (3,), (1,))
+    t = reassignments.PartitionReassignment("t", 0, (3, 1, 2), (3,), (2,))
+    u = reassignments.PartitionReassignment("u", 1, (2, 3, 1), (3,), (1,))
     image = cluster.image
-    assert list_reassignments(image, None) == [t, u]
+    assert reassignments.list_reassignments(image, None) == [t, u]
     asked = [("u", 1), ("u", 0), ("u", 2), ("u", -1), ("v", 0), ("u", 1)]
-    assert list_reassignments(image, asked) == [u]
+    assert reassignments.list_reassignments(image, asked) == [u]

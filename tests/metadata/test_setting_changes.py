@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.broker.config import BROKER_SETTINGS
 from minikafka.metadata.decision import Refusal
 from minikafka.metadata.image import RESOURCE_BROKER, RESOURCE_TOPIC, MetadataImage
 from minikafka.metadata.setting_changes import (
+    NewValues,
     Operation,
     Resource,
     SettingChange,
     SettingRules,
-    Wish,
     alter_settings,
     check_dynamic,
-    incremental_wish,
-    replacing_wish,
+    incremental_values,
+    replacing_values,
 )
+from minikafka.metadata.setting_table import BROKER_SETTINGS, TOPIC_SETTINGS
 from minikafka.metadata.settings import VALUE_LENGTH_MAX
-from minikafka.metadata.topic_settings import TOPIC_SETTINGS, check_topic_settings
+from minikafka.metadata.topic_settings import check_topic_settings
 from minikafka.protocol.errors import ErrorCode
 from tests.metadata.cluster import replay
 
@@ -40,32 +40,32 @@ def code_of(result: object) -> ErrorCode:
     return result.error_code
 
 
-def change(present: dict[str, str], *changes: SettingChange) -> Wish | Refusal:
-    return incremental_wish(present, changes, TOPIC_RULES)
+def change(present: dict[str, str], *changes: SettingChange) -> NewValues | Refusal:
+    return incremental_values(present, changes, TOPIC_RULES)
 
 
 # --- what is wished ----------------------------------------------------------------------------
 
 
-def test_replacing_takes_back_what_is_not_named() -> None:
-    wish = replacing_wish({"a": "1", "b": "2"}, [("b", "3"), ("c", "4")])
-    assert wish == {"a": None, "b": "3", "c": "4"}
+def test_replacing_resets_settings_that_are_not_named() -> None:
+    values = replacing_values({"a": "1", "b": "2"}, [("b", "3"), ("c", "4")])
+    assert values == {"a": None, "b": "3", "c": "4"}
 
 
 @pytest.mark.parametrize("wanted", [[("a", "1"), ("a", "1")], [("a", None)]])
 def test_replacing_with_a_name_twice_or_without_a_value_is_refused(
     wanted: list[tuple[str, str | None]],
 ) -> None:
-    assert code_of(replacing_wish({}, wanted)) is ErrorCode.INVALID_REQUEST
+    assert code_of(replacing_values({}, wanted)) is ErrorCode.INVALID_REQUEST
 
 
 def test_set_and_delete_leave_the_rest_alone() -> None:
-    wish = change(
+    values = change(
         {"retention.ms": "1", "segment.ms": "2"},
         SettingChange("segment.ms", SET, "3"),
         SettingChange("retention.bytes", DELETE, None),
     )
-    assert wish == {"segment.ms": "3", "retention.bytes": None}
+    assert values == {"segment.ms": "3", "retention.bytes": None}
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_set_and_delete_leave_the_rest_alone() -> None:
 def test_lists_are_appended_to_and_subtracted_from(
     present: dict[str, str], operation: Operation, value: str, expected: str
 ) -> None:
-    wish = change(present, SettingChange("cleanup.policy", operation, value))
-    assert wish == {"cleanup.policy": expected}
+    values = change(present, SettingChange("cleanup.policy", operation, value))
+    assert values == {"cleanup.policy": expected}
 
 
 MEMBERS = st.lists(st.sampled_from("abcdef"), max_size=6)
@@ -124,8 +124,8 @@ def test_impossible_operations_are_refused(changes: list[SettingChange], code: E
 # --- what is decided ---------------------------------------------------------------------------
 
 
-def alter(image: MetadataImage, wish: Wish) -> Refusal | None:
-    decision = alter_settings(image, TOPIC, wish, TOPIC_RULES)
+def alter(image: MetadataImage, values: NewValues) -> Refusal | None:
+    decision = alter_settings(image, TOPIC, values, TOPIC_RULES)
     replay(image, decision)
     return decision.result
 
@@ -146,7 +146,7 @@ def test_a_resource_takes_all_changes_or_none() -> None:
     assert image.settings == {}
 
 
-def test_a_change_is_checked_together_with_what_is_set_already() -> None:
+def test_a_change_is_checked_together_with_present_settings() -> None:
     image = MetadataImage()
     assert alter(image, {"max.compaction.lag.ms": "5"}) is None
     assert code_of(alter(image, {"min.compaction.lag.ms": "6"})) is ErrorCode.INVALID_CONFIG
@@ -164,7 +164,9 @@ def test_a_value_that_is_too_long_is_refused() -> None:
     ("name", "value", "words"),
     [
         ("num.partitions", "2", "dynamically"),
-        ("log.retention.mss", "2", "log.retention.ms"),
+        ("a" * 250, "2", "249 characters"),
+        ("", "2", "249 characters"),
+        ("no.such", "2" * 40_000, "32767"),
         ("log.retention.ms", "soon", "soon"),
     ],
 )
@@ -175,6 +177,16 @@ def test_a_broker_refuses_settings_that_are_fixed_unknown_or_impossible(
     assert code_of(refusal) is ErrorCode.INVALID_REQUEST
     assert refusal is not None
     assert words in refusal.message
+
+
+def test_a_broker_stores_some_settings_that_it_does_not_know() -> None:
+    image = MetadataImage()
+    replay(image, alter_settings(image, BROKER, {"my.plugin": "9"}, BROKER_RULES))
+    assert image.settings == {(RESOURCE_BROKER, ""): {"my.plugin": "9"}}
+    many = {f"my.{number}": "9" for number in range(1000)}
+    assert code_of(alter_settings(image, BROKER, many, BROKER_RULES).result) is (
+        ErrorCode.INVALID_REQUEST
+    )
 
 
 def test_a_broker_takes_a_dynamic_setting() -> None:

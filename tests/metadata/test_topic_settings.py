@@ -1,17 +1,14 @@
 """Topic settings: the table against the storage floor and the brokers' table, and the checks."""
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
-from minikafka.broker.config import BROKER_SETTINGS, BrokerConfig
+import minikafka
+from minikafka.metadata.setting_table import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig
 from minikafka.metadata.settings import InvalidSettingError, render_setting
-from minikafka.metadata.topic_settings import (
-    TOPIC_SETTINGS,
-    check_topic_settings,
-    log_config,
-    topic_values,
-)
+from minikafka.metadata.topic_settings import check_topic_settings, log_config, topic_values
 from minikafka.storage.log_config import DEFAULT_LOG_CONFIG, LogConfig
 
 
@@ -31,7 +28,7 @@ def test_every_default_satisfies_its_own_rules() -> None:
     )
 
 
-def test_every_broker_name_exists_with_the_same_type_default_and_bounds() -> None:
+def test_a_topic_setting_shares_its_declaration_with_its_broker_setting() -> None:
     for setting in TOPIC_SETTINGS.values():
         if setting.broker_name is not None:
             broker = BROKER_SETTINGS[setting.broker_name]
@@ -39,6 +36,32 @@ def test_every_broker_name_exists_with_the_same_type_default_and_bounds() -> Non
             assert (broker.at_least, broker.at_most) == (setting.at_least, setting.at_most)
             assert broker.choices == setting.choices
             assert broker.is_dynamic, f"Kafka can change {broker.name} at run time"
+            assert broker.doc == f"{setting.doc} The topic setting {setting.name} overrides it."
+
+
+# Topic settings that are not for the log, and the modules that read them.
+READ_BY_NAME = {
+    "compression.type": "broker/replicas/topic_state.py",
+    "compression.gzip.level": "broker/replicas/topic_state.py",
+    "compression.lz4.level": "broker/replicas/topic_state.py",
+    "compression.zstd.level": "broker/replicas/topic_state.py",
+    "min.insync.replicas": "metadata/replication_rules.py",
+    "unclean.leader.election.enable": "metadata/replication_rules.py",
+    "follower.replication.throttled.replicas": "broker/replicas/topic_state.py",
+    "leader.replication.throttled.replicas": "broker/replicas/topic_state.py",
+}
+
+
+def test_every_topic_setting_is_obeyed_or_says_that_it_is_not() -> None:
+    """A setting that is only declared would be accepted and shown, but do nothing."""
+    of_the_log = {field.name.replace("_", ".") for field in fields(LogConfig)} | {"cleanup.policy"}
+    product = Path(minikafka.__file__).parent
+    for name, setting in TOPIC_SETTINGS.items():
+        if name in READ_BY_NAME:
+            assert f'"{name}"' in (product / READ_BY_NAME[name]).read_text()
+        elif name not in of_the_log:
+            assert setting.is_ignored, name
+        assert setting.is_ignored == setting.doc.startswith("Accepted for compatibility"), name
 
 
 def test_a_topics_value_wins_over_the_brokers_and_that_over_the_default() -> None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Self
 
-from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tests.interop.wire import Wire
+from minikafka.protocol.messages import metadata
+from tests.kit.wire import Wire
 from tests.peers import keeper
 from tests.peers.java_runtime import java_command, locked
 
@@ -84,7 +84,7 @@ class ApacheKafka:
             start_new_session=True,  # what interrupts the tests must not interrupt it first
         )
         self.wait_until_it_serves(process)
-        # The keeper outlives this process if others go on with the tests: nobody waits for it.
+        # The keeper outlives this process if others are still running tests, so do not wait for it.
         process.returncode = 0
 
     def prepare(self) -> list[str]:
@@ -150,10 +150,9 @@ class ApacheKafka:
         raise StartFailed(f"Apache Kafka does not serve:\n{self.log_end()}")
 
     def _serves(self) -> bool:
-        host, _, port = self.bootstrap.rpartition(":")
         try:
-            with Wire((host, int(port))) as wire:
-                answer = wire.ask(MetadataRequest(topics=[]), 12, MetadataResponse)
+            with Wire(self.bootstrap) as wire:
+                answer = wire.ask(metadata.Request(topics=[]), 12, metadata.Response)
         except ConnectionRefusedError:
             return False
         return [broker.node_id for broker in answer.brokers] == [1]
@@ -178,7 +177,7 @@ SETTINGS: Final = {
     # Many a test's records are from years ago, and the first look is half a minute after the start.
     "log.retention.check.interval.ms": "86400000",
     "log.initial.task.delay.ms": "86400000",
-    # Two processors, shared with everybody.
+    # Two processors, shared with all tests.
     "num.network.threads": "1",
     "num.io.threads": "2",
     "background.threads": "1",
@@ -207,7 +206,6 @@ class OwnApacheKafka(ApacheKafka):
         self.wait_until_it_serves(self._process)
 
     def kill(self) -> None:
-        """SIGKILL."""
         self._process.kill()
         self._process.wait()
 

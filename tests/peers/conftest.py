@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
-from minikafka.protocol.schema import ZERO_UUID
-from tests.interop.brokers import InteropBroker
-from tests.interop.waiting import work_until
-from tests.interop.wire import MakeTopic, Wire
+from minikafka.protocol.fields import ZERO_UUID
+from minikafka.protocol.messages import metadata
+from tests.kit.live import JudgedBroker
+from tests.kit.waiting import work_until
+from tests.kit.wire import MakeTopic, Wire, topic_named_after
 from tests.peers import java_runtime
 from tests.peers.apache_kafka import ApacheKafka, shared
 from tests.peers.java_clients import JavaClients
@@ -58,10 +54,10 @@ def java(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[Java
 
 
 @pytest.fixture(scope="session")
-def our_broker(tmp_path_factory: pytest.TempPathFactory) -> Generator[InteropBroker]:
+def our_broker(tmp_path_factory: pytest.TempPathFactory) -> Generator[JudgedBroker]:
     """`minikafka serve`, one for each process."""
     settings = {"group.min.session.timeout.ms": "1000"}
-    with InteropBroker(tmp_path_factory.mktemp("minikafka"), settings) as broker:
+    with JudgedBroker(tmp_path_factory.mktemp("minikafka"), settings) as broker:
         yield broker
 
 
@@ -72,48 +68,51 @@ def bootstrap(request: pytest.FixtureRequest) -> Generator[str]:
         node: ApacheKafka = request.getfixturevalue("apache_kafka")
         yield node.bootstrap
     else:
-        broker: InteropBroker = request.getfixturevalue("our_broker")
+        broker: JudgedBroker = request.getfixturevalue("our_broker")
         yield broker.bootstrap
         broker.check_log()
 
 
 @pytest.fixture
-def ours(our_broker: InteropBroker) -> Generator[str]:
+def ours(our_broker: JudgedBroker) -> Generator[str]:
     """The address of our broker; a test during which it logs a bug fails."""
     yield our_broker.bootstrap
     our_broker.check_log()
 
 
 @pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
+def name(request: pytest.FixtureRequest) -> str:
     """A name for topics and groups that no other test uses."""
-    name = f"{request.module.__name__.rsplit('.', 1)[-1]}.{request.node.name}"
-    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)[
-        :200
-    ]
+    return topic_named_after(request)
 
 
 @pytest.fixture
-def make_topic(request: pytest.FixtureRequest, topic: str) -> MakeTopic:
-    """Create ``topic``: ``make_topic(partitions, suffix="", retention_ms=...)``."""
+def make_topic(request: pytest.FixtureRequest, name: str) -> MakeTopic:
+    """Create the topic ``name``: ``make_topic(partitions, suffix="", retention_ms=...)``."""
     which = "bootstrap" if "bootstrap" in request.fixturenames else "ours"
-    host, _, port = str(request.getfixturevalue(which)).rpartition(":")
+    address: str = request.getfixturevalue(which)
 
     def make(partitions: int = 1, *, suffix: str = "", **settings: object) -> str:
-        name = topic + suffix
-        with Wire((host, int(port))) as wire:
-            wire.create_topic(name, partitions, settings)
-            # Apache Kafka's broker hears a little later what its controller has decided.
-            work_until(lambda: _has_leaders(wire, name, partitions), what=f"topic {name}")
-        return name
+        topic = name + suffix
+        with Wire(address) as wire:
+            wire.create_topic(topic, partitions, settings)
+            # Apache Kafka's broker applies its controller's decisions a little later.
+            work_until(lambda: _has_leaders(wire, topic, partitions), what=f"topic {topic}")
+        return topic
 
     return make
 
 
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, make_topic: MakeTopic) -> str:
+    """A topic with one partition, or `PARTITIONS` of the test's module."""
+    return make_topic(getattr(request.module, "PARTITIONS", 1))
+
+
 def _has_leaders(wire: Wire, topic: str, partitions: int) -> bool:
-    asked = [MetadataRequestTopic(name=topic, topic_id=ZERO_UUID)]
-    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-    (described,) = wire.ask(request, 12, MetadataResponse).topics
+    asked = [metadata.RequestTopic(name=topic, topic_id=ZERO_UUID)]
+    request = metadata.Request(topics=asked, allow_auto_topic_creation=False)
+    (described,) = wire.ask(request, 12, metadata.Response).topics
     led = [each for each in described.partitions if each.error_code == ErrorCode.NONE]
     return len(led) == partitions
 

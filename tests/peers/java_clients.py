@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.interop.clients import Outgoing
-from tests.interop.waiting import work_until
+from tests.kit.waiting import work_until
 from tests.peers.java_runtime import java_command
 
 Settings = Mapping[str, object]
@@ -92,7 +92,6 @@ class JavaClients:
         return placed
 
     def admin(self, bootstrap: str, operation: str, **arguments: object) -> Any:
-        """Have the admin client do something."""
         settings = _dotted(bootstrap, {"default_api_timeout_ms": 30_000})
         return self.ask(f"admin.{operation}", settings=settings, **arguments)
 
@@ -109,7 +108,6 @@ class JavaClients:
         )
 
     def close(self) -> None:
-        """End the JVM."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
@@ -140,7 +138,6 @@ class JavaConsumer:
         return self._clients.ask(f"consumer.{operation}", name=self.name, **arguments)
 
     def poll(self, timeout_ms: int = 100) -> list[dict[str, Any]]:
-        """Ask for records."""
         found: list[dict[str, Any]] = self.ask("poll", timeout_ms=timeout_ms)
         self.received += found
         return found
@@ -157,7 +154,6 @@ class JavaConsumer:
 
     @property
     def values(self) -> list[str | None]:
-        """The values of what it received."""
         return [record["value"] for record in self.received]
 
     @property

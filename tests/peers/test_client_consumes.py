@@ -8,18 +8,11 @@ from typing import Literal
 import pytest
 import trio
 
-from minikafka_client import (
-    Consumer,
-    NoOffsetError,
-    OffsetAndMetadata,
-    Producer,
-    ProducerRecord,
-    TopicPartition,
-)
-from minikafka_client.core.assignors.choice import AssignorName
+import minikafka_client as mk
+from minikafka_client.core.assignors.registry import AssignorName
 from minikafka_client.producer_options import CompressionType
 from tests.interop.clients import AIOKAFKA, CODECS, CONFLUENT, KAFKA_PYTHON, Outgoing, produce
-from tests.interop.wire import MakeTopic
+from tests.kit.wire import MakeTopic
 
 pytestmark = [pytest.mark.java, pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -34,22 +27,21 @@ RECORDS = [
 
 
 async def send_values(bootstrap: str, topic: str, *values: bytes, partition: int = 0) -> None:
-    async with Producer(bootstrap) as producer:
+    async with mk.Producer(bootstrap) as producer:
         await producer.send_many(
-            topic, [ProducerRecord(value, partition=partition) for value in values]
+            topic, [mk.ProducerRecord(value, partition=partition) for value in values]
         )
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("sender", [CONFLUENT, KAFKA_PYTHON, AIOKAFKA])
 async def test_we_read_what_others_send(
-    bootstrap: str, make_topic: MakeTopic, sender: str, codec: CompressionType
+    bootstrap: str, topic: str, sender: str, codec: CompressionType
 ) -> None:
-    topic = make_topic()
     await trio.to_thread.run_sync(produce, sender, bootstrap, topic, RECORDS, codec)
     received: list[Outgoing] = []
-    async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
-        await consumer.assign([TopicPartition(topic, 0)])
+    async with mk.Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+        await consumer.assign([mk.TopicPartition(topic, 0)])
         with trio.fail_after(60):
             while len(received) < len(RECORDS):
                 for record in await consumer.poll():
@@ -67,15 +59,15 @@ async def test_three_members_share_and_each_record_is_read_once(
     topic = make_topic(6)
     wanted = {b"%d-%d" % (partition, n) for partition in range(6) for n in range(50)}
     received: Counter[bytes] = Counter()
-    shares: dict[str, frozenset[TopicPartition]] = {}
+    shares: dict[str, frozenset[mk.TopicPartition]] = {}
     everything_read, all_shared = trio.Event(), trio.Event()
 
     async def member(name: str) -> None:
-        async with Consumer(
+        async with mk.Consumer(
             bootstrap,
             group_id=topic,
             auto_offset_reset="earliest",
-            assignors=[assignor],
+            partition_assignment_strategy=[assignor],
             heartbeat_interval_ms=200,
         ) as consumer:
             await consumer.subscribe([topic])
@@ -101,20 +93,19 @@ async def test_three_members_share_and_each_record_is_read_once(
     assert set(received.values()) == {1}
 
 
-async def test_a_group_goes_on_where_it_committed(bootstrap: str, make_topic: MakeTopic) -> None:
-    topic = make_topic()
-    partition = TopicPartition(topic, 0)
+async def test_a_group_resumes_where_it_committed(bootstrap: str, topic: str) -> None:
+    partition = mk.TopicPartition(topic, 0)
     await send_values(bootstrap, topic, *(b"%d" % n for n in range(20)))
     group = {"group_id": topic, "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    async with Consumer(bootstrap, **group) as consumer:  # type: ignore[arg-type]  # all by name
+    async with mk.Consumer(bootstrap, **group) as consumer:  # type: ignore[arg-type]  # all by name
         await consumer.subscribe([topic])
         first = await read(consumer, 5)
-        await consumer.commit({partition: OffsetAndMetadata(5, "five")})
+        await consumer.commit({partition: mk.OffsetAndMetadata(5, "five")})
         assert await consumer.committed([partition]) == {
-            partition: OffsetAndMetadata(5, "five", -1)
+            partition: mk.OffsetAndMetadata(5, "five", -1)
         }
         await read(consumer, 5)  # is not committed
-    async with Consumer(bootstrap, **group) as consumer:  # type: ignore[arg-type]  # all by name
+    async with mk.Consumer(bootstrap, **group) as consumer:  # type: ignore[arg-type]  # all by name
         await consumer.subscribe([topic])
         second = await read(consumer, 15)
         assert await consumer.position(partition) == 20
@@ -125,7 +116,7 @@ async def test_a_group_goes_on_where_it_committed(bootstrap: str, make_topic: Ma
     assert first + second == [b"%d" % n for n in range(20)]
 
 
-async def read(consumer: Consumer, count: int) -> list[bytes | None]:
+async def read(consumer: mk.Consumer, count: int) -> list[bytes | None]:
     values: list[bytes | None] = []
     with trio.fail_after(60):
         while len(values) < count:
@@ -135,10 +126,10 @@ async def read(consumer: Consumer, count: int) -> list[bytes | None]:
 
 async def test_seeking_and_pausing(bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
-    one, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    one, other = mk.TopicPartition(topic, 0), mk.TopicPartition(topic, 1)
     await send_values(bootstrap, topic, b"a0", b"a1", b"a2", partition=0)
     await send_values(bootstrap, topic, b"b0", b"b1", b"b2", partition=1)
-    async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+    async with mk.Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
         await consumer.assign([one, other])
         assert sorted(map(str, await read(consumer, 6))) == [
             f"b'{letter}{n}'" for letter in "ab" for n in range(3)
@@ -158,13 +149,14 @@ async def test_seeking_and_pausing(bootstrap: str, make_topic: MakeTopic) -> Non
         assert await consumer.end_offsets([one, other]) == {one: 3, other: 3}
 
 
-async def test_offsets_for_times(bootstrap: str, make_topic: MakeTopic) -> None:
-    topic = make_topic()
-    partition = TopicPartition(topic, 0)
-    records = [ProducerRecord(b"v", timestamp_ms=1_600_000_000_000 + n * 1000) for n in range(10)]
-    async with Producer(bootstrap) as producer:
+async def test_offsets_for_times(bootstrap: str, topic: str) -> None:
+    partition = mk.TopicPartition(topic, 0)
+    records = [
+        mk.ProducerRecord(b"v", timestamp_ms=1_600_000_000_000 + n * 1000) for n in range(10)
+    ]
+    async with mk.Producer(bootstrap) as producer:
         await producer.send_many(topic, records)
-    async with Consumer(bootstrap) as consumer:
+    async with mk.Consumer(bootstrap) as consumer:
         await consumer.assign([partition])
         for timestamp_ms, wanted in [
             (0, (0, 1_600_000_000_000)),
@@ -177,16 +169,15 @@ async def test_offsets_for_times(bootstrap: str, make_topic: MakeTopic) -> None:
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest", "none"])
-async def test_where_a_new_group_begins(
-    bootstrap: str, make_topic: MakeTopic, reset: Literal["earliest", "latest", "none"]
+async def test_a_new_group_begins_by_its_reset_policy(
+    bootstrap: str, topic: str, reset: Literal["earliest", "latest", "none"]
 ) -> None:
-    topic = make_topic()
-    partition = TopicPartition(topic, 0)
+    partition = mk.TopicPartition(topic, 0)
     await send_values(bootstrap, topic, b"before")
-    async with Consumer(bootstrap, group_id=topic, auto_offset_reset=reset) as consumer:
+    async with mk.Consumer(bootstrap, group_id=topic, auto_offset_reset=reset) as consumer:
         await consumer.assign([partition])
         if reset == "none":
-            with pytest.raises(NoOffsetError):
+            with pytest.raises(mk.NoOffsetError):
                 await consumer.poll()
             return
         assert await consumer.position(partition) == (0 if reset == "earliest" else 1)
@@ -204,8 +195,8 @@ async def test_a_static_member_comes_back_without_a_rebalance(
     async def note(partitions: object) -> None:
         moved.append("revoked")
 
-    def member(name: str) -> Consumer:
-        return Consumer(
+    def member(name: str) -> mk.Consumer:
+        return mk.Consumer(
             bootstrap,
             group_id=topic,
             group_instance_id=name,
@@ -229,7 +220,7 @@ async def test_a_static_member_comes_back_without_a_rebalance(
         assert not moved
 
 
-async def poll_until_shared(consumers: list[Consumer], sizes: list[int]) -> None:
+async def poll_until_shared(consumers: list[mk.Consumer], sizes: list[int]) -> None:
     with trio.fail_after(60):
         while sorted(len(each.assignment) for each in consumers) != sizes:
             for consumer in consumers:

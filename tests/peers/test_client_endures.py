@@ -1,4 +1,4 @@
-"""Our client lives through the ends of Apache Kafka: nothing is lost, nothing comes twice."""
+"""Our client survives restarts of Apache Kafka: nothing is lost, nothing is duplicated."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ from minikafka_client.sync import Producer as BlockingProducer
 from minikafka_client.sync import Reader, Writer
 from tests.peers.apache_kafka import OwnApacheKafka
 
-pytestmark = [
-    pytest.mark.java,
-    pytest.mark.interop,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.java, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PARTITIONS = 3
 BETWEEN_ENDS = 300
@@ -63,9 +58,9 @@ async def read_all(node: OwnApacheKafka, topic: str) -> dict[int, list[bytes]]:
 
 
 async def test_an_idempotent_producer_keeps_order_and_doubles_nothing(
-    node: OwnApacheKafka, topic: str
+    node: OwnApacheKafka, name: str
 ) -> None:
-    await new_topic(node, topic)
+    await new_topic(node, name)
     sent: dict[int, list[bytes]] = {index: [] for index in range(PARTITIONS)}
     tell, heard = trio.open_memory_channel[None](1_000)
     is_over = trio.Event()
@@ -75,14 +70,14 @@ async def test_an_idempotent_producer_keeps_order_and_doubles_nothing(
         while not is_over.is_set():
             value = b"%d-%d" % (partition, number)
             sent[partition].append(value)
-            delivery = await producer.send(topic, value, partition=partition)
+            delivery = await producer.send(name, value, partition=partition)
             number += 1
             if number % BETWEEN_ENDS == 0:
                 await delivery
                 if partition == 0:
                     tell.send_nowait(None)
 
-    async with Producer(node.bootstrap, linger_ms=1, buffer_memory_bytes=200_000) as producer:
+    async with Producer(node.bootstrap, linger_ms=1, buffer_memory=200_000) as producer:
         async with trio.open_nursery() as nursery:
             for partition in range(PARTITIONS):
                 nursery.start_soon(produce, partition, producer)
@@ -92,13 +87,13 @@ async def test_an_idempotent_producer_keeps_order_and_doubles_nothing(
         found = producer.statistics()
     assert (found.failed_records, found.delivered_records) == (0, sum(map(len, sent.values())))
     assert found.connections.disconnects >= 2
-    assert await read_all(node, topic) == sent
+    assert await read_all(node, name) == sent
 
 
-async def test_a_group_of_consumers_goes_on_and_misses_nothing(
-    node: OwnApacheKafka, topic: str
+async def test_a_group_of_consumers_continues_and_misses_nothing(
+    node: OwnApacheKafka, name: str
 ) -> None:
-    await new_topic(node, topic)
+    await new_topic(node, name)
     read: Counter[bytes] = Counter()
     sent: set[bytes] = set()
     tell, heard = trio.open_memory_channel[None](1_000)
@@ -109,13 +104,13 @@ async def test_a_group_of_consumers_goes_on_and_misses_nothing(
             while not is_sent.is_set():
                 value = b"%d" % len(sent)
                 sent.add(value)
-                await (await producer.send(topic, value, partition=len(sent) % PARTITIONS))
+                await (await producer.send(name, value, partition=len(sent) % PARTITIONS))
 
     async def consume() -> None:
         async with AtLeastOnce(
             node.bootstrap,
-            [topic],
-            group_id=topic,
+            [name],
+            group_id=name,
             max_records=20,
             heartbeat_interval_ms=500,
             session_timeout_ms=20_000,
@@ -139,7 +134,7 @@ async def test_a_group_of_consumers_goes_on_and_misses_nothing(
                 for partition in range(PARTITIONS):
                     last = b"last of %d" % partition
                     sent.add(last)
-                    await producer.send(topic, last, partition=partition)
+                    await producer.send(name, last, partition=partition)
             await is_read.wait()
             nursery.cancel_scope.cancel()
     assert read.keys() == sent
@@ -147,22 +142,19 @@ async def test_a_group_of_consumers_goes_on_and_misses_nothing(
     assert repeated <= 3 * 2 * 20 * 2, "each end repeats at most what was not committed"
 
 
-def test_the_blocking_writer_and_reader_wait_for_it(node: OwnApacheKafka, topic: str) -> None:
-    trio.run(new_topic, node, topic)
+def test_the_blocking_writer_and_reader_wait_for_it(node: OwnApacheKafka, name: str) -> None:
+    trio.run(new_topic, node, name)
     values = [b"%d" % number for number in range(3 * BETWEEN_ENDS)]
-    with Writer(node.bootstrap, batch_size_bytes=500) as writer:
+    with Writer(node.bootstrap, batch_size=500) as writer:
         for number, value in enumerate(values):
             if number in (BETWEEN_ENDS, 2 * BETWEEN_ENDS):
                 node.kill()
                 node.launch()
-            writer.send(topic, value, partition=0)
+            writer.send(name, value, partition=0)
     read: list[bytes | None] = []
-    ranges = {TopicPartition(topic, 0): (0, len(values))}
+    ranges = {TopicPartition(name, 0): (0, len(values))}
     with Reader(
-        node.bootstrap,
-        ranges,
-        partition_fetch_size_bytes_max=2_000,
-        prefetch_size_bytes_max=4_000,
+        node.bootstrap, ranges, max_partition_fetch_bytes=2_000, prefetch_size_bytes_max=4_000
     ) as reader:
         for run in reader:
             if len(read) < BETWEEN_ENDS <= len(read) + len(run):
@@ -172,13 +164,13 @@ def test_the_blocking_writer_and_reader_wait_for_it(node: OwnApacheKafka, topic:
     assert read == values
 
 
-def test_the_blocking_producer_waits_for_it(node: OwnApacheKafka, topic: str) -> None:
-    trio.run(new_topic, node, topic)
+def test_the_blocking_producer_waits_for_it(node: OwnApacheKafka, name: str) -> None:
+    trio.run(new_topic, node, name)
     with BlockingProducer(node.bootstrap) as producer:
-        before = producer.send(topic, b"before", partition=0).result()
+        before = producer.send(name, b"before", partition=0).result()
         node.kill()
-        during = producer.send(topic, b"during", partition=0)
+        during = producer.send(name, b"during", partition=0)
         node.launch()
-        after = producer.send(topic, b"after", partition=0)
+        after = producer.send(name, b"after", partition=0)
         places = [before.offset, during.result().offset, after.result().offset]
     assert places == [0, 1, 2]

@@ -9,7 +9,7 @@ import pytest
 from minikafka_client import AdminClient, BrokerError, Producer, ProducerRecord
 from minikafka_client.producer_options import Acks, CompressionType
 from tests.interop.clients import CONFLUENT, KAFKA_PYTHON, Outgoing, consume
-from tests.interop.wire import MakeTopic
+from tests.kit.wire import MakeTopic
 
 pytestmark = [pytest.mark.java, pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -27,10 +27,9 @@ RECORDS = [
 @pytest.mark.parametrize("reader", [CONFLUENT, KAFKA_PYTHON])
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 async def test_others_read_what_we_send(
-    bootstrap: str, make_topic: MakeTopic, compression: CompressionType, reader: str
+    bootstrap: str, topic: str, compression: CompressionType, reader: str
 ) -> None:
-    topic = make_topic()
-    async with Producer(bootstrap, compression=compression, linger_ms=20) as producer:
+    async with Producer(bootstrap, compression_type=compression, linger_ms=20) as producer:
         deliveries = [
             await producer.send(
                 topic,
@@ -50,8 +49,7 @@ async def test_others_read_what_we_send(
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
-async def test_every_acks_delivers(bootstrap: str, make_topic: MakeTopic, acks: Acks) -> None:
-    topic = make_topic()
+async def test_every_acks_delivers(bootstrap: str, topic: str, acks: Acks) -> None:
     values = [b"%d" % number for number in range(1_000)]
     async with Producer(bootstrap, acks=acks) as producer:
         deliveries = await producer.send_many(topic, values)
@@ -69,7 +67,7 @@ async def test_idempotent_batches_in_flight_arrive_once_and_in_order(
     dice = random.Random(7)
     sent: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
     async with Producer(
-        bootstrap, enable_idempotence=True, batch_size_bytes=500, linger_ms=0
+        bootstrap, enable_idempotence=True, batch_size=500, linger_ms=0
     ) as producer:
         for number in range(3_000):
             partition = dice.randrange(3)
@@ -95,9 +93,8 @@ async def read_partition(bootstrap: str, topic: str, partition: int, count: int)
 
 
 async def test_several_sessions_of_idempotent_producers_share_a_partition(
-    bootstrap: str, make_topic: MakeTopic
+    bootstrap: str, topic: str
 ) -> None:
-    topic = make_topic()
     for session in range(3):
         async with Producer(bootstrap) as producer:
             await producer.send_many(topic, [b"%d" % session] * 10)
@@ -105,10 +102,10 @@ async def test_several_sessions_of_idempotent_producers_share_a_partition(
     assert [one.value for one in received] == [b"0"] * 10 + [b"1"] * 10 + [b"2"] * 10
 
 
-async def test_a_topic_is_created_by_the_first_record(bootstrap: str, topic: str) -> None:
+async def test_a_topic_is_created_by_the_first_record(bootstrap: str, name: str) -> None:
     async with Producer(bootstrap) as producer:
-        metadata = await (await producer.send(topic, b"first"))
-    assert (metadata.topic, metadata.partition, metadata.offset) == (topic, 0, 0)
+        metadata = await (await producer.send(name, b"first"))
+    assert (metadata.topic, metadata.partition, metadata.offset) == (name, 0, 0)
 
 
 async def test_a_record_above_the_topics_limit_is_refused_by_the_broker(
@@ -146,13 +143,13 @@ async def test_timestamps_are_the_brokers_when_the_topic_says_so(
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
-async def test_batches_that_a_topic_does_not_take_are_split(
+async def test_batches_that_are_too_large_for_a_topic_are_split(
     bootstrap: str, make_topic: MakeTopic, compression: CompressionType
 ) -> None:
     topic = make_topic(max_message_bytes=2_000)
     dice = random.Random(3)
     values = [dice.randbytes(20) * dice.randrange(1, 5) for _ in range(2_000)]
-    async with Producer(bootstrap, compression=compression) as producer:
+    async with Producer(bootstrap, compression_type=compression) as producer:
         deliveries = await producer.send_many(topic, values)
         places = await deliveries
         splits = producer.statistics().splits

@@ -1,4 +1,4 @@
-"""Our client proves to Apache Kafka who it is: TLS, PLAIN, SCRAM, in both faces."""
+"""Our client authenticates to Apache Kafka: TLS, PLAIN, SCRAM, in both APIs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,7 @@ import trio
 import trustme
 from cryptography.hazmat.primitives import serialization
 
-from minikafka_client import (
-    AdminClient,
-    AuthenticationError,
-    Consumer,
-    NewTopic,
-    Producer,
-    TopicPartition,
-)
+import minikafka_client as mk
 from minikafka_client.options import Mechanism
 from minikafka_client.sasl import Plain, ScramSha256, ScramSha512
 from minikafka_client.sync import AdminClient as BlockingAdminClient
@@ -28,11 +21,7 @@ from tests.peers.apache_kafka import OwnApacheKafka
 
 pytestmark = [pytest.mark.java, pytest.mark.interop, pytest.mark.timeout(600)]
 
-LISTENERS = {
-    "TLS": "SSL",
-    "CLEAR": "SASL_PLAINTEXT",
-    "SAFE": "SASL_SSL",
-}
+LISTENERS = {"TLS": "SSL", "CLEAR": "SASL_PLAINTEXT", "SAFE": "SASL_SSL"}
 JAAS = "org.apache.kafka.common.security"
 
 
@@ -50,9 +39,7 @@ def secured(
     certificate = authority.issue_cert("127.0.0.1")
     key = serialization.load_pem_private_key(certificate.private_key_pem.bytes(), None)
     pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ) + b"".join(each.bytes() for each in certificate.cert_chain_pems)
     (folder / "keystore.pem").write_bytes(pem)
     users = 'user_bob="bob secret" user_carol="c"'
@@ -97,7 +84,7 @@ WAYS: list[tuple[str, Mechanism | None]] = [
 async def test_records_come_and_go(
     secured: OwnApacheKafka,
     trusting: ssl.SSLContext,
-    topic: str,
+    name: str,
     listener: str,
     mechanism: Mechanism | None,
 ) -> None:
@@ -108,15 +95,15 @@ async def test_records_come_and_go(
         "sasl": mechanism,
     }
     values = [b"%d" % number for number in range(1_000)]
-    async with AdminClient(bootstrap, **options) as admin:
-        await admin.create_topics([NewTopic(topic, 1)])
-    async with Producer(bootstrap, **options) as producer:
-        await producer.send_many(topic, values)
+    async with mk.AdminClient(bootstrap, **options) as admin:
+        await admin.create_topics([mk.NewTopic(name, 1)])
+    async with mk.Producer(bootstrap, **options) as producer:
+        await producer.send_many(name, values)
     received: list[bytes | None] = []
-    async with Consumer(
-        bootstrap, group_id=topic, auto_offset_reset="earliest", **options
+    async with mk.Consumer(
+        bootstrap, group_id=name, auto_offset_reset="earliest", **options
     ) as consumer:
-        await consumer.subscribe([topic])
+        await consumer.subscribe([name])
         with trio.fail_after(60):
             while len(received) < len(values):
                 received += [record.value for record in await consumer.poll()]
@@ -124,9 +111,9 @@ async def test_records_come_and_go(
 
     def use_the_blocking_face() -> int:
         with Writer(bootstrap, **options) as writer:
-            writer.send(topic, b"more")
+            writer.send(name, b"more")
         with BlockingAdminClient(bootstrap, **options) as blocking:
-            end = blocking.list_offsets({TopicPartition(topic, 0): -1})
+            end = blocking.list_offsets({mk.TopicPartition(name, 0): -1})
         ranges = {partition: (0, found.offset) for partition, found in end.items()}
         with Reader(bootstrap, ranges, **options) as reader:
             return sum(len(run) for run in reader)
@@ -144,7 +131,7 @@ async def test_records_come_and_go(
         ("SAFE", Plain("alice", "alice secret"), "the broker has SCRAM"),
     ],
 )
-async def test_who_is_not_believed_hears_it_at_once(
+async def test_failed_authentication_is_reported_immediately(
     secured: OwnApacheKafka,
     trusting: ssl.SSLContext,
     listener: str,
@@ -157,21 +144,21 @@ async def test_who_is_not_believed_hears_it_at_once(
         "sasl": mechanism,
     }
     with trio.fail_after(60):
-        async with AdminClient(bootstrap, **options) as admin:
-            with pytest.raises(AuthenticationError, match=text) as caught:
+        async with mk.AdminClient(bootstrap, **options) as admin:
+            with pytest.raises(mk.AuthenticationError, match=text) as caught:
                 await admin.describe_cluster()
             assert "secret" not in str(caught.value)
-        async with Producer(bootstrap, **options) as producer:
-            with pytest.raises(AuthenticationError, match=text):
+        async with mk.Producer(bootstrap, **options) as producer:
+            with pytest.raises(mk.AuthenticationError, match=text):
                 await producer.send("topic", b"v")
-        async with Consumer(bootstrap, group_id="g", **options) as consumer:
+        async with mk.Consumer(bootstrap, group_id="g", **options) as consumer:
             await consumer.subscribe(["topic"])
-            with pytest.raises(AuthenticationError, match=text):
+            with pytest.raises(mk.AuthenticationError, match=text):
                 await consumer.poll()
 
     def blocking() -> None:
         with BlockingAdminClient(bootstrap, **options) as admin:
             admin.describe_cluster()
 
-    with pytest.raises(AuthenticationError, match=text):
+    with pytest.raises(mk.AuthenticationError, match=text):
         await trio.to_thread.run_sync(blocking)

@@ -1,32 +1,23 @@
-"""Our consumer notices truncated logs and topics made anew, on Apache Kafka and on our broker."""
+"""Our consumer notices truncated logs and recreated topics, on Apache Kafka and on our broker."""
 
 from __future__ import annotations
 
 import pytest
 import trio
 
+import minikafka_client as mk
 from minikafka.protocol.errors import ErrorCode
-from minikafka_client import (
-    AdminClient,
-    Consumer,
-    KafkaError,
-    LogTruncationError,
-    NewTopic,
-    OffsetAndMetadata,
-    Producer,
-    TopicPartition,
-)
-from tests.interop.wire import MakeTopic
+from tests.kit.wire import MakeTopic
 
 pytestmark = [pytest.mark.java, pytest.mark.interop, pytest.mark.timeout(600)]
 
 
 async def fill(bootstrap: str, topic: str, count: int) -> None:
-    async with Producer(bootstrap) as producer:
+    async with mk.Producer(bootstrap) as producer:
         await producer.send_many(topic, [b"%d" % number for number in range(count)])
 
 
-async def read(consumer: Consumer, count: int) -> list[int]:
+async def read(consumer: mk.Consumer, count: int) -> list[int]:
     offsets: list[int] = []
     with trio.fail_after(60):
         while len(offsets) < count:
@@ -34,70 +25,62 @@ async def read(consumer: Consumer, count: int) -> list[int]:
     return offsets
 
 
-async def test_a_position_that_the_log_does_not_reach_is_a_truncation(
-    bootstrap: str, make_topic: MakeTopic
-) -> None:
-    topic = make_topic()
-    where = TopicPartition(topic, 0)
+async def test_a_position_beyond_the_log_is_a_truncation(bootstrap: str, topic: str) -> None:
+    where = mk.TopicPartition(topic, 0)
     await fill(bootstrap, topic, 10)
-    async with Consumer(bootstrap, auto_offset_reset="none") as consumer:
+    async with mk.Consumer(bootstrap, auto_offset_reset="none") as consumer:
         await consumer.assign([where])
         consumer.seek(where, 15, leader_epoch=0)
-        with pytest.raises(LogTruncationError) as caught, trio.fail_after(60):
+        with pytest.raises(mk.LogTruncationError) as caught, trio.fail_after(60):
             await consumer.poll()
-        assert caught.value.position == OffsetAndMetadata(15, "", 0)
-        assert caught.value.divergent_offset == OffsetAndMetadata(10, "", 0)
+        assert caught.value.position == mk.OffsetAndMetadata(15, "", 0)
+        assert caught.value.divergent_offset == mk.OffsetAndMetadata(10, "", 0)
         consumer.seek(where, caught.value.divergent_offset.offset)
         await fill(bootstrap, topic, 1)
         assert await read(consumer, 1) == [10]
 
 
-async def test_with_a_reset_policy_reading_goes_on_where_the_logs_part(
-    bootstrap: str, make_topic: MakeTopic
+async def test_with_a_reset_policy_reading_resumes_where_the_logs_diverge(
+    bootstrap: str, topic: str
 ) -> None:
-    topic = make_topic()
-    where = TopicPartition(topic, 0)
+    where = mk.TopicPartition(topic, 0)
     await fill(bootstrap, topic, 10)
-    async with Consumer(bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
+    async with mk.Consumer(bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
         await consumer.assign([where])
-        await consumer.commit({where: OffsetAndMetadata(15, "", 0)})
-    async with Consumer(bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
+        await consumer.commit({where: mk.OffsetAndMetadata(15, "", 0)})
+    async with mk.Consumer(bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
         await consumer.subscribe([topic])
         with trio.fail_after(60):
-            while consumer.positions() != {where: OffsetAndMetadata(10, "", 0)}:
+            while consumer.positions() != {where: mk.OffsetAndMetadata(10, "", 0)}:
                 await consumer.poll(timeout_ms=100)
         await fill(bootstrap, topic, 3)
         assert await read(consumer, 3) == [10, 11, 12]
-        assert consumer.positions() == {where: OffsetAndMetadata(13, "", 0)}
+        assert consumer.positions() == {where: mk.OffsetAndMetadata(13, "", 0)}
 
 
 async def test_a_committed_position_carries_the_epoch_and_is_still_right(
-    bootstrap: str, make_topic: MakeTopic
+    bootstrap: str, topic: str
 ) -> None:
-    topic = make_topic()
-    where = TopicPartition(topic, 0)
+    where = mk.TopicPartition(topic, 0)
     await fill(bootstrap, topic, 10)
-    async with Consumer(bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
+    async with mk.Consumer(bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
         await consumer.subscribe([topic])
         assert await read(consumer, 10) == list(range(10))
         await consumer.commit()
     await fill(bootstrap, topic, 2)
-    async with Consumer(bootstrap, group_id=topic, auto_offset_reset="none") as consumer:
+    async with mk.Consumer(bootstrap, group_id=topic, auto_offset_reset="none") as consumer:
         await consumer.subscribe([topic])
-        assert await consumer.committed([where]) == {where: OffsetAndMetadata(10, "", 0)}
+        assert await consumer.committed([where]) == {where: mk.OffsetAndMetadata(10, "", 0)}
         assert await read(consumer, 2) == [10, 11]
 
 
-async def test_a_topic_made_anew_is_read_from_its_beginning(
-    bootstrap: str, make_topic: MakeTopic
-) -> None:
-    topic = make_topic()
-    where = TopicPartition(topic, 0)
+async def test_a_recreated_topic_is_read_from_its_beginning(bootstrap: str, topic: str) -> None:
+    where = mk.TopicPartition(topic, 0)
     await fill(bootstrap, topic, 10)
     async with (
-        AdminClient(bootstrap) as admin,
-        Consumer(
-            bootstrap, auto_offset_reset="earliest", allow_auto_topic_creation=False
+        mk.AdminClient(bootstrap) as admin,
+        mk.Consumer(
+            bootstrap, auto_offset_reset="earliest", allow_auto_create_topics=False
         ) as consumer,
     ):
         await consumer.assign([where])
@@ -105,15 +88,15 @@ async def test_a_topic_made_anew_is_read_from_its_beginning(
         await admin.delete_topics([topic])
         with trio.fail_after(60):
             while not await created(admin, topic):
-                pass  # the old one is not gone yet
+                pass  # the old one still exists
         await fill(bootstrap, topic, 12)
         assert await read(consumer, 12) == list(range(12))
 
 
-async def created(admin: AdminClient, topic: str) -> bool:
+async def created(admin: mk.AdminClient, topic: str) -> bool:
     try:
-        await admin.create_topics([NewTopic(topic, 1)])
-    except KafkaError as error:
+        await admin.create_topics([mk.NewTopic(topic, 1)])
+    except mk.KafkaError as error:
         if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
             return False
         raise
@@ -124,10 +107,10 @@ async def test_many_partitions_are_fetched_in_a_session(
     bootstrap: str, make_topic: MakeTopic
 ) -> None:
     topic = make_topic(50)
-    everywhere = [TopicPartition(topic, index) for index in range(50)]
+    everywhere = [mk.TopicPartition(topic, index) for index in range(50)]
     async with (
-        Consumer(bootstrap, auto_offset_reset="earliest") as consumer,
-        Producer(bootstrap) as producer,
+        mk.Consumer(bootstrap, auto_offset_reset="earliest") as consumer,
+        mk.Producer(bootstrap) as producer,
     ):
         await consumer.assign(everywhere)
         for number in range(5):

@@ -6,8 +6,8 @@ import pytest
 
 from minikafka_client import Producer, ProducerRecord
 from tests.interop.clients import CODECS, CONFLUENT, Outgoing, consume, produce
-from tests.interop.waiting import work_until
-from tests.interop.wire import MakeTopic
+from tests.kit.waiting import work_until
+from tests.kit.wire import MakeTopic
 from tests.peers.java_clients import JavaClients, JavaConsumer, JavaError, sent_of
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
@@ -25,9 +25,8 @@ RECORDS = [
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_others_read_what_java_sends(
-    java: JavaClients, bootstrap: str, make_topic: MakeTopic, codec: str
+    java: JavaClients, bootstrap: str, topic: str, codec: str
 ) -> None:
-    topic = make_topic()
     placed = java.produce(bootstrap, topic, RECORDS, compression_type=codec, linger_ms=20)
     assert [each["offset"] for each in placed] == list(range(len(RECORDS)))
     received = consume(CONFLUENT, bootstrap, topic, len(RECORDS))
@@ -36,9 +35,8 @@ def test_others_read_what_java_sends(
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_java_reads_what_others_send(
-    java: JavaClients, bootstrap: str, make_topic: MakeTopic, codec: str
+    java: JavaClients, bootstrap: str, topic: str, codec: str
 ) -> None:
-    topic = make_topic()
     produce(CONFLUENT, bootstrap, topic, RECORDS, codec)
     with java.consumer("reader", bootstrap) as consumer:
         consumer.ask("assign", partitions=[f"{topic}:0"])
@@ -48,10 +46,7 @@ def test_java_reads_what_others_send(
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_java_is_acknowledged(
-    java: JavaClients, bootstrap: str, make_topic: MakeTopic, acks: str
-) -> None:
-    topic = make_topic()
+def test_java_is_acknowledged(java: JavaClients, bootstrap: str, topic: str, acks: str) -> None:
     records = [Outgoing(b"%d" % number) for number in range(100)]
     placed = java.produce(
         bootstrap, topic, records, acks=acks, enable_idempotence=acks == "all", batch_size=200
@@ -62,7 +57,7 @@ def test_java_is_acknowledged(
     assert [one.value for one in received] == [record.value for record in records]
 
 
-def test_java_hears_why_a_record_is_refused(
+def test_java_learns_why_a_record_is_refused(
     java: JavaClients, bootstrap: str, make_topic: MakeTopic
 ) -> None:
     small = make_topic(max_message_bytes=1_000)
@@ -89,10 +84,9 @@ async def test_keys_go_to_the_partitions_that_java_chooses(
     assert len(set(chosen)) == 7
 
 
-def test_java_finds_times_seeks_and_goes_on_where_it_committed(
-    java: JavaClients, bootstrap: str, make_topic: MakeTopic
+def test_java_finds_times_seeks_and_resumes_where_it_committed(
+    java: JavaClients, bootstrap: str, topic: str
 ) -> None:
-    topic = make_topic()
     here = f"{topic}:0"
     start_ms = 1_600_000_000_000
     java.produce(
@@ -200,7 +194,7 @@ def test_a_static_java_member_keeps_its_partitions(
     assert java.admin(bootstrap, "describe_group", group=topic)["state"] == "Empty"
 
 
-def test_a_pattern_finds_topics_that_are_made_later(
+def test_a_pattern_finds_topics_that_are_created_later(
     java: JavaClients, bootstrap: str, make_topic: MakeTopic
 ) -> None:
     first = make_topic(2, suffix="-a")

@@ -1,4 +1,4 @@
-"""Java clients go on while our broker is killed and restarted: nothing is lost or comes twice."""
+"""Java clients survive kills and restarts of our broker: nothing is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from minikafka_client import TopicPartition
 from minikafka_client.sync import AdminClient
-from tests.interop.brokers import InteropBroker
-from tests.interop.waiting import work_until
-from tests.interop.wire import Wire
+from tests.kit.live import JudgedBroker
+from tests.kit.waiting import work_until
+from tests.kit.wire import Wire
 from tests.peers.java_clients import JavaClients, JavaConsumer
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -24,9 +24,9 @@ CALLS = 4
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Generator[InteropBroker]:
+def broker(tmp_path: Path) -> Generator[JudgedBroker]:
     """A broker of the test's own, whose log shows no bug at the end."""
-    with InteropBroker(tmp_path / "broker", {"group.min.session.timeout.ms": "1000"}) as mortal:
+    with JudgedBroker(tmp_path / "broker", {"group.min.session.timeout.ms": "1000"}) as mortal:
         yield mortal
         mortal.check_log()
 
@@ -69,14 +69,14 @@ def value_of(number: int) -> str:
     return f"value {number}"
 
 
-def stored(broker: InteropBroker, topic: str) -> int:
+def stored(broker: JudgedBroker, topic: str) -> int:
     """How many records are in the topic."""
     where = {TopicPartition(topic, index): -1 for index in range(PARTITIONS)}
     with AdminClient(broker.bootstrap) as admin:
         return sum(found.offset for found in admin.list_offsets(where).values())
 
 
-def end_it_often(broker: InteropBroker, topic: str, is_over: Callable[[], bool]) -> int:
+def end_it_often(broker: JudgedBroker, topic: str, is_over: Callable[[], bool]) -> int:
     """Kill and stop the broker in turns, each time after it has stored some more; how often."""
     times = 0
     while not is_over():
@@ -108,11 +108,11 @@ def by_partition(consumer: JavaConsumer) -> list[list[str]]:
     return [list(values) for values in found]
 
 
-def test_java_producers_and_consumers_go_on(
-    java: JavaClients, second_java: JavaClients, broker: InteropBroker, topic: str
+def test_java_producers_and_consumers_continue(
+    java: JavaClients, second_java: JavaClients, broker: JudgedBroker, name: str
 ) -> None:
-    with Wire(broker.host_and_port) as wire:
-        wire.create_topic(topic, PARTITIONS, {})
+    with Wire(broker.bootstrap) as wire:
+        wire.create_topic(name, PARTITIONS, {})
     placed: list[dict[str, int]] = []
     total = PER_CALL * CALLS
 
@@ -121,7 +121,7 @@ def test_java_producers_and_consumers_go_on(
             placed.extend(
                 java.produce_any(
                     broker.bootstrap,
-                    topic,
+                    name,
                     records_of(call),
                     linger_ms=1,
                     batch_size=300,
@@ -132,8 +132,8 @@ def test_java_producers_and_consumers_go_on(
     consumer = second_java.consumer(
         "endures",
         broker.bootstrap,
-        group_id=topic,
-        topics=[topic],
+        group_id=name,
+        topics=[name],
         session_timeout_ms=10_000,
         heartbeat_interval_ms=500,
         reconnect_backoff_max_ms=200,
@@ -147,7 +147,7 @@ def test_java_producers_and_consumers_go_on(
 
     with consumer:
         producing, consuming = InThread(produce), InThread(consume)
-        ends = end_it_often(broker, topic, lambda: producing.is_over)
+        ends = end_it_often(broker, name, lambda: producing.is_over)
         producing.join()
         consuming.join()
     assert ends >= 3

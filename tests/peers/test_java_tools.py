@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from tests.interop.clients import CONFLUENT, Outgoing, consume, produce
-from tests.interop.wire import MakeTopic
+from tests.kit.wire import MakeTopic
 from tests.peers.java_runtime import java_command
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -38,8 +38,7 @@ def run_tool(main_class: str, *arguments: str, typed: str = "") -> str:
     return finished.stdout
 
 
-def test_console_producer_and_consumer(ours: str, make_topic: MakeTopic) -> None:
-    topic = make_topic()
+def test_console_producer_and_consumer(ours: str, topic: str) -> None:
     here = ("--bootstrap-server", ours, "--topic", topic)
     run_tool(
         CONSOLE_PRODUCER,
@@ -72,8 +71,7 @@ def test_console_producer_and_consumer(ours: str, make_topic: MakeTopic) -> None
     assert re.search(rf"{re.escape(topic)}\s+0\s+3\s+3\s+0\s", described)
 
 
-def test_groups_are_reset_and_deleted(ours: str, make_topic: MakeTopic) -> None:
-    topic = make_topic()
+def test_groups_are_reset_and_deleted(ours: str, topic: str) -> None:
     produce(CONFLUENT, ours, topic, [Outgoing(b"%d" % n) for n in range(5)])
     here = ("--bootstrap-server", ours)
     move = ("--reset-offsets", "--group", topic, "--topic", topic, "--execute")
@@ -89,25 +87,25 @@ def test_groups_are_reset_and_deleted(ours: str, make_topic: MakeTopic) -> None:
     assert topic not in run_tool(GROUPS, *here, "--list").splitlines()
 
 
-def test_topics_are_managed(ours: str, topic: str) -> None:
+def test_topics_are_managed(ours: str, name: str) -> None:
     here = ("--bootstrap-server", ours)
-    named = (*here, "--topic", topic)
+    named = (*here, "--topic", name)
     run_tool(TOPICS, *named, "--create", "--partitions", "3", "--config", "retention.ms=5555")
-    assert topic in run_tool(TOPICS, *here, "--list").splitlines()
+    assert name in run_tool(TOPICS, *here, "--list").splitlines()
     run_tool(TOPICS, *named, "--alter", "--partitions", "4")
     described = run_tool(TOPICS, *named, "--describe")
     assert "PartitionCount: 4" in described
     assert "retention.ms=5555" in described
     run_tool(
         "kafka.admin.ConfigCommand",
-        *(*here, "--entity-type", "topics", "--entity-name", topic),
+        *(*here, "--entity-type", "topics", "--entity-name", name),
         *("--alter", "--add-config", "retention.ms=6666"),
     )
     assert "retention.ms=6666" in run_tool(TOPICS, *named, "--describe")
     offsets = run_tool("org.apache.kafka.tools.GetOffsetShell", *named)
-    assert offsets.splitlines() == [f"{topic}:{partition}:0" for partition in range(4)]
+    assert offsets.splitlines() == [f"{name}:{partition}:0" for partition in range(4)]
     run_tool(TOPICS, *named, "--delete")
-    assert topic not in run_tool(TOPICS, *here, "--list").splitlines()
+    assert name not in run_tool(TOPICS, *here, "--list").splitlines()
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])

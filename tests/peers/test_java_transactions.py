@@ -8,22 +8,22 @@ import pytest
 
 from minikafka_client import FencedError, TopicPartition, TransactionAbortedError
 from minikafka_client.sync import AdminClient, Consumer, Producer
-from tests.interop.waiting import work_until
-from tests.interop.wire import MakeTopic
+from tests.kit.waiting import work_until
+from tests.kit.wire import MakeTopic
 from tests.peers.java_clients import JavaClients, JavaError, JavaTransactions
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
-def producer(java: JavaClients, bootstrap: str, topic: str) -> Generator[JavaTransactions]:
+def producer(java: JavaClients, bootstrap: str, name: str) -> Generator[JavaTransactions]:
     """A Java producer whose transactional id is that of the test."""
-    with java.transactions("producer", bootstrap, topic) as opened:
+    with java.transactions("producer", bootstrap, name) as opened:
         yield opened
 
 
 def seen_by_us(bootstrap: str, topic: str, partitions: int = 1) -> list[bytes | None]:
-    """What our reader of committed records sees when nothing is open (any more)."""
+    """What our reader of committed records sees when no transaction is open."""
     where = [TopicPartition(topic, partition) for partition in range(partitions)]
     values: list[bytes | None] = []
     with (
@@ -72,9 +72,8 @@ def test_we_see_what_java_commits_and_nothing_else(
 
 
 def test_java_sees_what_we_commit_and_nothing_else(
-    java: JavaClients, bootstrap: str, make_topic: MakeTopic
+    java: JavaClients, bootstrap: str, topic: str
 ) -> None:
-    topic = make_topic()
     with Producer(bootstrap, transactional_id=topic) as ours:
 
         def abort() -> None:
@@ -95,9 +94,8 @@ def test_java_sees_what_we_commit_and_nothing_else(
 
 
 def test_java_waits_for_the_end_of_an_open_transaction(
-    producer: JavaTransactions, java: JavaClients, bootstrap: str, make_topic: MakeTopic
+    producer: JavaTransactions, java: JavaClients, bootstrap: str, topic: str
 ) -> None:
-    topic = make_topic()
     with Producer(bootstrap, transactional_id=f"{topic}-ours") as ours:
         with ours.transaction():
             ours.send(topic, b"first")
@@ -117,13 +115,8 @@ def test_java_waits_for_the_end_of_an_open_transaction(
 
 @pytest.mark.parametrize("commits", [True, False])
 def test_java_commits_offsets_in_its_transaction(
-    producer: JavaTransactions,
-    java: JavaClients,
-    bootstrap: str,
-    make_topic: MakeTopic,
-    commits: bool,
+    producer: JavaTransactions, java: JavaClients, bootstrap: str, topic: str, commits: bool
 ) -> None:
-    topic = make_topic()
     here = TopicPartition(topic, 0)
     with Producer(bootstrap) as plain:
         for number in range(3):
@@ -134,7 +127,7 @@ def test_java_commits_offsets_in_its_transaction(
         producer.send(topic, b"result")
         producer.ask("send_offsets", offsets={f"{topic}:0": 3}, consumer="member")
         producer.ask("commit" if commits else "abort")
-    # The next transaction begins when the one before is carried out.
+    # The next transaction begins when the previous one is complete.
     producer.ask("begin")
     producer.send(topic, b"next")
     producer.ask("abort")
@@ -145,9 +138,8 @@ def test_java_commits_offsets_in_its_transaction(
 
 
 def test_offsets_of_a_member_that_was_replaced_are_refused(
-    producer: JavaTransactions, java: JavaClients, bootstrap: str, make_topic: MakeTopic
+    producer: JavaTransactions, java: JavaClients, bootstrap: str, topic: str
 ) -> None:
-    topic = make_topic()
     with Producer(bootstrap) as plain:
         plain.send(topic, b"0")
     settings = {"group_id": topic, "topics": [topic], "group_instance_id": "static"}
@@ -166,9 +158,8 @@ def test_offsets_of_a_member_that_was_replaced_are_refused(
 
 
 def test_a_new_java_producer_fences_the_old_one(
-    producer: JavaTransactions, java: JavaClients, bootstrap: str, make_topic: MakeTopic
+    producer: JavaTransactions, java: JavaClients, bootstrap: str, topic: str
 ) -> None:
-    topic = make_topic()
     producer.ask("begin")
     producer.send(topic, b"zombie")
     with java.transactions("new", bootstrap, topic) as new:
@@ -182,9 +173,8 @@ def test_a_new_java_producer_fences_the_old_one(
 
 
 def test_we_and_java_fence_each_other(
-    producer: JavaTransactions, java: JavaClients, bootstrap: str, make_topic: MakeTopic
+    producer: JavaTransactions, java: JavaClients, bootstrap: str, topic: str
 ) -> None:
-    topic = make_topic()
     producer.ask("begin")
     producer.send(topic, b"java's")
     with Producer(bootstrap, transactional_id=topic) as ours:
@@ -205,10 +195,9 @@ def test_we_and_java_fence_each_other(
     assert seen_by_us(bootstrap, topic) == [b"new"]
 
 
-def test_what_java_has_left_open_is_aborted_in_time(
-    java: JavaClients, bootstrap: str, make_topic: MakeTopic
+def test_transactions_that_java_left_open_are_aborted_in_time(
+    java: JavaClients, bootstrap: str, topic: str
 ) -> None:
-    topic = make_topic()
     with java.transactions("slow", bootstrap, topic, transaction_timeout_ms=3_000) as slow:
         slow.ask("begin")
         slow.send(topic, b"too slow")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from tests.interop.clients import CONFLUENT, KAFKA_PYTHON, Outgoing, produce
@@ -13,12 +11,13 @@ from tests.interop.members import (
     RANGE,
     WAKE,
     Member,
+    check_that_each_record_is_read_once,
     group_of,
     shares,
+    values,
     wait_until_assigned,
 )
-from tests.interop.waiting import work_until
-from tests.interop.wire import MakeTopic
+from tests.kit.waiting import work_until
 from tests.peers.java_clients import JavaClients, JavaConsumer
 from tests.peers.our_member import OURS
 
@@ -40,7 +39,7 @@ MIXTURES = [
         ((KAFKA_PYTHON, OURS, KAFKA_PYTHON), COOPERATIVE),
     ]
 ]
-"""The first member leads the group: it computes the assignment from what the others tell it."""
+"""The first member leads the group: it computes the assignment from what the others send it."""
 
 
 def send_to_all(java: JavaClients, bootstrap: str, topic: str, prefix: str) -> set[bytes]:
@@ -51,49 +50,17 @@ def send_to_all(java: JavaClients, bootstrap: str, topic: str, prefix: str) -> s
     return {value.encode() for value in values}
 
 
-def read_all(everyone: list[Member], members: list[Member], wanted: set[bytes]) -> None:
-    """Wait until the group has read everything, and commit it."""
-    PROGRESS.wait_until(
-        lambda: wanted <= set(values(everyone)),
-        what=f"{len(wanted)} records",
-        show=lambda: [(len(each.received), each.failure) for each in everyone],
-    )
-    for member in members:
-        member.commit()
-
-
-def values(members: list[Member]) -> list[bytes | None]:
-    return [value for member in members for _, value in member.received]
-
-
 @pytest.mark.parametrize(("clients", "assignor"), MIXTURES)
 def test_each_record_is_read_once_across_rebalances(
-    java: JavaClients,
-    bootstrap: str,
-    make_topic: MakeTopic,
-    clients: tuple[str, ...],
-    assignor: str,
+    java: JavaClients, bootstrap: str, topic: str, clients: tuple[str, ...], assignor: str
 ) -> None:
-    topic = make_topic(PARTITIONS)
-    wanted: set[bytes] = set()
-    everyone: list[Member] = []
-    with group_of() as members:
-        for client, sizes in zip(clients, [(6,), (3, 3), (2, 2, 2)], strict=True):
-            wanted |= send_to_all(java, bootstrap, topic, f"before {sizes}")
-            members.append(Member(client, bootstrap, topic, [topic], assignor))
-            everyone.append(members[-1])
-            wait_until_assigned(members, shares(*sizes), f"shares of {sizes}")
-            wanted |= send_to_all(java, bootstrap, topic, f"with {sizes}")
-            read_all(everyone, members, wanted)
-        members.pop(0).close()
-        wait_until_assigned(members, shares(3, 3), "shares of three")
-        wanted |= send_to_all(java, bootstrap, topic, "after one left")
-        read_all(everyone, members, wanted)
-    assert Counter(values(everyone)) == Counter(wanted)
-    for member in everyone:
-        for partition in range(PARTITIONS):
-            offsets = [place[2] for place, _ in member.received if place[1] == partition]
-            assert offsets == sorted(offsets)
+    check_that_each_record_is_read_once(
+        clients,
+        bootstrap,
+        topic,
+        assignor,
+        lambda prefix: send_to_all(java, bootstrap, topic, prefix),
+    )
 
 
 JAVA_ASSIGNORS = {
@@ -107,9 +74,8 @@ JAVA_ASSIGNORS = {
 @pytest.mark.parametrize("first", [OURS, "java"])
 @pytest.mark.parametrize("assignor", JAVA_ASSIGNORS)
 def test_our_member_and_a_java_member_share(
-    java: JavaClients, bootstrap: str, make_topic: MakeTopic, assignor: str, first: str
+    java: JavaClients, bootstrap: str, topic: str, assignor: str, first: str
 ) -> None:
-    topic = make_topic(PARTITIONS)
 
     def java_member() -> JavaConsumer:
         strategy = f"org.apache.kafka.clients.consumer.{JAVA_ASSIGNORS[assignor]}Assignor"

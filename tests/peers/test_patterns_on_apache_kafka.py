@@ -1,4 +1,4 @@
-"""The delivery patterns on Apache Kafka: workers that are killed lose and repeat what they may."""
+"""The delivery patterns on Apache Kafka: killed workers lose and repeat only what they may."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from random import Random
 import pytest
 import trio
 
-from examples.delivery_patterns.crashes import (
-    PARTITIONS,
-    crash_workers,
-    end_topic,
-    fill_topic,
-    finish,
-    outcome_of,
-)
+from examples.delivery_patterns import crashes
 from examples.delivery_patterns.run import is_as_promised
 from examples.delivery_patterns.worker import PATTERNS, Job
 from tests.peers.apache_kafka import ApacheKafka
@@ -28,16 +21,16 @@ CRASHES = 3
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 async def test_a_pattern_keeps_its_promise(
-    apache_kafka: ApacheKafka, topic: str, tmp_path: Path, pattern: str
+    apache_kafka: ApacheKafka, name: str, tmp_path: Path, pattern: str
 ) -> None:
-    job = Job(apache_kafka.bootstrap, topic, PARTITIONS, tmp_path)
-    await fill_topic(job.bootstrap, topic, RECORDS)
+    job = Job(apache_kafka.bootstrap, name, crashes.PARTITIONS, tmp_path)
+    await crashes.fill_topic(job.bootstrap, name, RECORDS)
     crashed = await trio.to_thread.run_sync(
-        crash_workers, pattern, job, RECORDS, CRASHES, Random(pattern)
+        crashes.crash_workers, pattern, job, RECORDS, CRASHES, Random(pattern)
     )
-    await end_topic(job.bootstrap, topic)
-    await trio.to_thread.run_sync(finish, pattern, job)
-    outcome = outcome_of(job, RECORDS, crashed)
+    await crashes.end_topic(job.bootstrap, name)
+    await trio.to_thread.run_sync(crashes.finish, pattern, job)
+    outcome = crashes.outcome_of(job, RECORDS, crashed)
     assert crashed == CRASHES
     assert is_as_promised(pattern, outcome)
     assert outcome.lost < RECORDS

@@ -1,4 +1,4 @@
-"""The Spark sink's faces of Kafka, without Spark: on Apache Kafka and on our broker."""
+"""The Spark sink's use of Kafka, without Spark: on Apache Kafka and on our broker."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ import pytest
 from minikafka_client.sync import AdminClient
 from pyspark_minikafka.options import Options
 from pyspark_minikafka.sink import protocol
-from pyspark_minikafka.sink.errors import (
-    LostTransactionError,
-    StaleLogError,
-    UnsupportedWriteError,
-)
+from pyspark_minikafka.sink.errors import LostTransactionError, StaleLogError, UnsupportedWriteError
 from pyspark_minikafka.sink.input_schema import InputColumns
 from pyspark_minikafka.sink.kafka import RealDriverKafka, RealTaskKafka, transactional_id
 from pyspark_minikafka.sink.protocol import Place, Result
 from pyspark_minikafka.sink.settings import SinkSettings, stream_settings
-from tests.interop.waiting import work_until
-from tests.interop.wire import MakeTopic
+from tests.kit.waiting import work_until
+from tests.kit.wire import MakeTopic
 from tests.spark.sink.reading import values, wait_for_markers
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
@@ -105,7 +101,7 @@ def test_batches_are_seen_once_and_every_task_has_an_id(query: Query) -> None:
     assert len(mine) == 3 * 2 + 1  # one for the commit log
 
 
-def test_what_is_recorded_is_committed_by_the_next_driver(query: Query) -> None:
+def test_recorded_transactions_are_committed_by_the_next_driver(query: Query) -> None:
     results = [query.task(0, "a"), query.task(0, "b", partition=1)]
     query.record(*results)
     assert query.values == []
@@ -116,7 +112,7 @@ def test_what_is_recorded_is_committed_by_the_next_driver(query: Query) -> None:
     assert query.values == ["a", "b"]
 
 
-def test_what_failed_attempts_have_left_open_is_aborted(query: Query) -> None:
+def test_transactions_of_failed_attempts_are_aborted(query: Query) -> None:
     query.task(0, "a")
     query.commit(0, query.task(0, "a", attempt=1))
     assert query.open() == []
@@ -132,14 +128,11 @@ def test_a_failed_batch_is_aborted(query: Query) -> None:
     assert query.values == ["a"]
 
 
-def test_a_recorded_transaction_that_took_too_long_is_told_of(
+def test_a_recorded_transaction_that_timed_out_is_reported(
     bootstrap: str, make_topic: MakeTopic
 ) -> None:
     query = new_query(
-        bootstrap,
-        make_topic(2),
-        twoPhaseCommit="off",
-        **{"kafka.transaction.timeout.ms": "1000"},
+        bootstrap, make_topic(2), twoPhaseCommit="off", **{"kafka.transaction.timeout.ms": "1000"}
     )
     query.record(query.task(0, "a"))
     work_until(lambda: not query.open(), what="the timeout")
@@ -160,7 +153,7 @@ def test_a_commit_log_that_is_not_compacted_is_refused(
         query.commit(0, result)
 
 
-def test_what_another_query_has_open_in_the_commit_log_hides_nothing(query: Query) -> None:
+def test_an_open_transaction_of_another_query_in_the_commit_log_hides_nothing(query: Query) -> None:
     settings = query.settings
     other = transactional_id(settings.sink_id, "other", "driver")
     query.commit(0, query.task(0, "a"))
@@ -177,14 +170,14 @@ def test_what_another_query_has_open_in_the_commit_log_hides_nothing(query: Quer
     assert query.values == ["a", "b"]
 
 
-def test_a_broker_that_shows_less_of_the_commit_log_is_found_out(query: Query) -> None:
+def test_a_broker_that_returns_less_of_the_commit_log_is_detected(query: Query) -> None:
     query.commit(0, query.task(0, "a"))
     with RealDriverKafka(query.settings) as kafka:
         record = kafka.newest(query.query_id)
         assert record is not None
         log = kafka.claim(query.query_id)
         log.read_until = 0  # the end of the log, as a leader of long ago may know it
-        with pytest.raises(StaleLogError, match="had not shown"):
+        with pytest.raises(StaleLogError, match="had not returned"):
             log.record(record)
     assert query.open() == []
     query.commit(1, query.task(1, "b"))

@@ -1,7 +1,7 @@
-"""Random messages of any declared class: the same seed always makes the same message.
+"""Random messages of any declared class; the same seed yields the same message.
 
-Values prefer the edges of their types. What kio cannot represent is left out here, so that every
-test can use the same messages: error codes are codes that exist, times fit a calendar.
+Values favour the edges of their types. Values that kio cannot represent are left out, so that all
+tests can use the same messages: error codes exist, and times fit a calendar.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from minikafka.protocol.api import ApiKey, request_class, response_class
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.schema import Field, Message, Struct, struct_fields
+from minikafka.protocol.fields import Field, Struct, struct_fields
+from minikafka.protocol.schema import Message
 
 INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),
@@ -22,10 +23,10 @@ INTEGERS = {
     "uint32": (0, 2**32 - 1),
     "int64": (-(2**63), 2**63 - 1),
 }
-"""Smallest and largest value of every integer kind."""
+"""The smallest and largest value of every integer kind."""
 
 LAST_TIME_MS = 2**43
-"""A time in the year 2248; kio has no dates before 1970 nor after 9999."""
+"""A time in the year 2248; kio has no dates before 1970 or after 9999."""
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz.-_09 \x00é€漢🦊"
 
@@ -61,7 +62,7 @@ def every_case() -> list[Case]:
 
 
 def seeded(case: Case, salt: object = "") -> random.Random:
-    """Randomness that depends on nothing but the case."""
+    """Randomness that depends only on the case."""
     return random.Random(f"{case} {salt}")
 
 
@@ -75,7 +76,7 @@ def random_message(case: Case, source: random.Random, items_max: int = 3) -> Mes
 def random_struct(
     cls: type[Struct], version: int, source: random.Random, items_max: int = 3
 ) -> Struct:
-    """A struct as it travels in one version; what does not travel keeps its default."""
+    """A struct of one version; fields that the version does not carry keep their default."""
     values = {
         field.name: _value(field, version, source, items_max)
         for field in struct_fields(cls, version)
@@ -113,7 +114,7 @@ def _value(field: Field, version: int, source: random.Random, items_max: int) ->
 
 def _count(item: Field, source: random.Random, items_max: int) -> int:
     if item.kind != "struct" and items_max > 1 and source.random() < 0.05:
-        return source.choice([126, 127, 128, 200])  # where a compact count grows a second byte
+        return source.choice([126, 127, 128, 200])  # around two-byte compact counts
     return source.randint(0, items_max)
 
 

@@ -1,4 +1,4 @@
-"""The same message as kio has it, a codec written without us and generated from Kafka's files.
+"""The oracle: kio, an independent codec that is generated from Kafka's own files.
 
 kio's classes have our fields in our order, except that its durations and times are Python's (and
 lose the suffix ``_ms``), error codes are an enum, uuids are `uuid.UUID`, lists are tuples, and None
@@ -17,7 +17,8 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from minikafka.protocol.schema import Field, Request, Struct, struct_fields
+from minikafka.protocol.fields import Field, Struct, struct_fields
+from minikafka.protocol.schema import Request
 from tests.protocol.instances import Case
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,8 +27,6 @@ ZERO = UUID(int=0)
 
 
 class KioField:
-    """What kio says about one field."""
-
     def __init__(self, declared: dataclasses.Field[Any]) -> None:
         self.name = declared.name
         self.kafka_type: str | None = declared.metadata.get("kafka_type")
@@ -56,7 +55,7 @@ def kio_class(case: Case) -> Any:
 
 
 def kio_bytes(case: Case, message: Struct) -> bytes:
-    """What kio writes for the same values."""
+    """Kio's encoding of the same values."""
     target = io.BytesIO()
     cls = kio_class(case)
     entity_writer(cls)(target, to_kio(message, case.version, cls))
@@ -64,7 +63,7 @@ def kio_bytes(case: Case, message: Struct) -> bytes:
 
 
 def kio_read(case: Case, wire: bytes) -> tuple[Any, int]:
-    """What kio reads from bytes: its object, and how many bytes it took."""
+    """Kio's object for these bytes, and how many of them it read."""
     return entity_reader(kio_class(case))(wire, 0)
 
 
@@ -111,7 +110,7 @@ def _plain_kio(value: Any, field: KioField) -> Any:
         case "uuid":
             return (value or ZERO).bytes
         case "datetime_i64":
-            # kio computes with floats, and its times can be a microsecond off.
+            # kio computes in floats, so its times can be off by a microsecond.
             return -1 if value is None else round((value - EPOCH) / MILLISECOND)
         case "timedelta_i32" | "timedelta_i64":
             return value // MILLISECOND
@@ -125,7 +124,7 @@ def _plain_kio(value: Any, field: KioField) -> Any:
 
 
 def values_of(struct: Struct, version: int) -> dict[str, Any]:
-    """Our struct as plain values under kio's names: only what travels in the version."""
+    """Our struct as plain values under kio's names: only the fields of the version."""
     return {
         kio_name(field): _plain(getattr(struct, field.name), version)
         for field in struct_fields(type(struct), version)
@@ -141,5 +140,5 @@ def _plain(value: Any, version: int) -> Any:
 
 
 def kio_name(field: Field) -> str:
-    """What kio calls one of our fields."""
+    """Kio's name of one of our fields."""
     return field.name.removesuffix("_ms")

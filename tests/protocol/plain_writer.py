@@ -9,7 +9,7 @@ import random
 import struct
 from typing import Any
 
-from minikafka.protocol.schema import Field, Struct, struct_fields
+from minikafka.protocol.fields import Field, Struct, struct_fields
 from tests.protocol.instances import Case
 
 LETTERS = {
@@ -26,12 +26,12 @@ UNKNOWN_TAG = 10_000
 
 
 def write_plainly(case: Case, message: Struct, tags_from: random.Random | None = None) -> bytes:
-    """A message's bytes; with ``tags_from``, some structs carry tags that nobody knows."""
+    """A message's bytes; with ``tags_from``, some structs carry unknown tags."""
     return _struct(message, case, tags_from)
 
 
 def varint(value: int) -> bytes:
-    """Seven bits a byte, lowest first, the high bit on all but the last."""
+    """Seven bits per byte, lowest first, the high bit set on all but the last."""
     out = b""
     while value >= 128:
         out += bytes([value % 128 + 128])

@@ -25,7 +25,7 @@ def test_every_api_has_a_request_and_a_response_of_the_same_versions(api_key: Ap
 
 
 @pytest.mark.parametrize("api_key", ApiKey, ids=lambda key: key.title)
-def test_the_module_of_an_api_says_what_it_is_for(api_key: ApiKey) -> None:
+def test_the_module_of_an_api_documents_it(api_key: ApiKey) -> None:
     module = import_module(request_class(api_key).__module__)
     assert module.__doc__ is not None
     assert module.__doc__.startswith(f"{api_key.title} (API {int(api_key)}): ")
@@ -80,18 +80,18 @@ def test_the_module_of_an_api_says_what_it_is_for(api_key: ApiKey) -> None:
 def test_the_versions_that_the_java_client_sends_are_declared(
     api_key: ApiKey, oldest: int, newest: int
 ) -> None:
-    """The Java client has the widest range of all, at both ends."""
+    """The Java client has the widest range of all clients, at both ends."""
     versions = request_class(api_key).VERSIONS
     assert oldest in versions
     assert newest in versions
 
 
-def test_an_api_is_called_what_kafka_calls_it() -> None:
+def test_an_api_has_kafkas_name() -> None:
     assert ApiKey.OFFSET_FOR_LEADER_EPOCH.title == "OffsetForLeaderEpoch"
     assert ApiKey(18).title == "ApiVersions"
 
 
-def test_knowing_the_table_imports_no_messages() -> None:
+def test_importing_the_table_imports_no_messages() -> None:
     program = (
         "import sys, minikafka.protocol.api, minikafka.protocol.frames;"
         "print([name for name in sys.modules if '.messages.' in name])"
@@ -102,7 +102,7 @@ def test_knowing_the_table_imports_no_messages() -> None:
     assert result.stdout.strip() == "[]"
 
 
-def test_an_error_says_whether_trying_again_can_help() -> None:
+def test_error_codes_know_whether_they_are_retriable() -> None:
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER.is_retriable
     assert not ErrorCode.OFFSET_OUT_OF_RANGE.is_retriable
     assert not ErrorCode.NONE.is_retriable

@@ -10,17 +10,9 @@ from kio.schema.index import api_key_map, schema_name_map
 
 from minikafka.protocol.api import ApiKey, request_class, response_class
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.schema import Struct, struct_fields
+from minikafka.protocol.fields import Struct, struct_fields
+from tests.protocol import kio_oracle
 from tests.protocol.instances import Case, every_case, random_message, seeded
-from tests.protocol.kio_oracle import (
-    kio_bytes,
-    kio_class,
-    kio_fields,
-    kio_name,
-    kio_read,
-    values_of,
-    values_of_kio,
-)
 
 MESSAGES_PER_VERSION = 12
 
@@ -31,24 +23,26 @@ def test_writes_what_kio_writes_and_both_read_it_back(case: Case) -> None:
     for _ in range(MESSAGES_PER_VERSION):
         message = random_message(case, source)
         wire = message.encode_to_bytes(case.version)
-        assert wire == kio_bytes(case, message)
+        assert wire == kio_oracle.kio_bytes(case, message)
 
-        entity, size_bytes = kio_read(case, wire)
+        entity, size_bytes = kio_oracle.kio_read(case, wire)
         assert size_bytes == len(wire)
-        assert values_of_kio(entity) == values_of(message, case.version)
+        assert kio_oracle.values_of_kio(entity) == kio_oracle.values_of(message, case.version)
 
         assert case.message.decode(case.version, wire) == message
 
 
 @pytest.mark.parametrize("case", every_case(), ids=str)
 def test_declares_the_fields_that_kio_has(case: Case) -> None:
-    _same_declaration(case.message, case.version, kio_class(case))
+    _same_declaration(case.message, case.version, kio_oracle.kio_class(case))
 
 
 def _same_declaration(ours: type[Struct], version: int, theirs: Any) -> None:
-    for field, kio_field in zip(struct_fields(ours, version), kio_fields(theirs), strict=True):
+    for field, kio_field in zip(
+        struct_fields(ours, version), kio_oracle.kio_fields(theirs), strict=True
+    ):
         where = f"{ours.__name__}.{field.name} v{version}"
-        assert kio_field.name in {field.name, kio_name(field)}, where
+        assert kio_field.name in {field.name, kio_oracle.kio_name(field)}, where
         assert (field.kind == "array") == kio_field.is_array, where
         assert (field.tag if version in field.tagged else None) == kio_field.tag, where
         if kio_field.kafka_type not in {"uuid", "datetime_i64"}:  # None means zero there

@@ -18,13 +18,13 @@ def test_the_check_value(buffer_type: type[bytes]) -> None:
     assert crc32c(buffer_type(b"??123456789??"), 2, 11) == CHECK_VALUE
 
 
-def test_nothing_has_the_crc_zero() -> None:
+def test_the_crc_of_no_bytes_is_zero() -> None:
     assert crc32c(b"") == 0
     assert extend_crc32c(CHECK_VALUE, b"") == CHECK_VALUE
 
 
 @BUFFERS
-def test_extending_goes_on_where_a_crc_ended(buffer_type: type[bytes]) -> None:
+def test_extending_continues_a_crc(buffer_type: type[bytes]) -> None:
     start = crc32c(b"1234")
     assert extend_crc32c(start, buffer_type(b"56789")) == CHECK_VALUE
     assert extend_crc32c(start, buffer_type(b"?56789?"), 1, 6) == CHECK_VALUE

@@ -1,4 +1,4 @@
-"""How much memory a received message can take: what `Message.ITEMS_MAX` promises."""
+"""How much memory a received message can take, as bounded by `Message.ITEMS_MAX`."""
 
 from __future__ import annotations
 
@@ -8,25 +8,10 @@ from typing import Any
 
 import pytest
 
-from minikafka.protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    EntryDataRequest,
-)
-from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
-from minikafka.protocol.messages.metadata import MetadataResponse
-from minikafka.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from minikafka.protocol.schema import (
-    Field,
-    MalformedMessageError,
-    Message,
-    Request,
-    Struct,
-    struct_fields,
-)
+from minikafka.protocol.exceptions import MalformedMessageError
+from minikafka.protocol.fields import Field, Struct, struct_fields
+from minikafka.protocol.messages import alter_client_quotas, find_coordinator, metadata, produce
+from minikafka.protocol.schema import Message, Request
 from tests.protocol.instances import Case, every_message
 
 REQUEST_ITEM_COST_BYTES = 300
@@ -42,7 +27,7 @@ SMALL_VALUES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("message", list(every_message()), ids=lambda cls: cls.__name__)
-def test_an_item_costs_no_more_than_the_limit_counts_on(message: type[Message]) -> None:
+def test_an_item_costs_no_more_than_the_limit_assumes(message: type[Message]) -> None:
     """The items are made so that they cost the most: short strings, short or empty lists."""
     case = Case(message, message.VERSIONS.last)
     limit = REQUEST_ITEM_COST_BYTES if issubclass(message, Request) else RESPONSE_ITEM_COST_BYTES
@@ -52,7 +37,7 @@ def test_an_item_costs_no_more_than_the_limit_counts_on(message: type[Message]) 
             items = _count(costly)
             wire = memoryview(costly.encode_to_bytes(case.version))
             assert message.decode(case.version, wire) == costly
-            taken = _least_memory(lambda: message.decode(case.version, wire))  # noqa: B023 - called at once
+            taken = _least_memory(lambda: message.decode(case.version, wire))  # noqa: B023 - called immediately
             assert taken <= limit * items + 2_000
 
 
@@ -79,10 +64,10 @@ def _costly(
 
 
 def _least_memory(work: Callable[[], object]) -> int:
-    """What some work needs in bytes at its peak, its result included.
+    """The peak memory in bytes of some work, its result included.
 
-    What earlier tests have left running in this process allocates, too; so it is done repeatedly,
-    and the least counts.
+    Whatever earlier tests left running in this process allocates too, so this takes the minimum of
+    several attempts.
     """
     peaks: list[int] = []
     for _ in range(_ATTEMPTS):
@@ -108,40 +93,40 @@ def _count(struct: Struct) -> int:
 
 
 def test_items_of_all_arrays_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ProduceRequest, "ITEMS_MAX", 12)
-    assert ProduceRequest.decode(9, _produce(topics=4, partitions=2)).topic_data[3].name == "t"
-    with pytest.raises(MalformedMessageError, match="partition_data brings the message to more"):
-        ProduceRequest.decode(9, _produce(topics=4, partitions=3))
-    with pytest.raises(MalformedMessageError, match="topic_data brings the message to more"):
-        ProduceRequest.decode(9, _produce(topics=13, partitions=0))
+    monkeypatch.setattr(produce.Request, "ITEMS_MAX", 12)
+    assert produce.Request.decode(9, _produce(topics=4, partitions=2)).topic_data[3].name == "t"
+    with pytest.raises(MalformedMessageError, match="partition_data has more array items"):
+        produce.Request.decode(9, _produce(topics=4, partitions=3))
+    with pytest.raises(MalformedMessageError, match="topic_data has more array items"):
+        produce.Request.decode(9, _produce(topics=13, partitions=0))
 
 
 def _produce(topics: int, partitions: int) -> bytes:
-    topic = TopicProduceData(
+    topic = produce.TopicData(
         name="t",
-        partition_data=[PartitionProduceData(index=7, records=None) for _ in range(partitions)],
+        partition_data=[produce.PartitionData(index=7, records=None) for _ in range(partitions)],
     )
-    message = ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic] * topics)
+    message = produce.Request(acks=1, timeout_ms=1, topic_data=[topic] * topics)
     return message.encode_to_bytes(9)
 
 
 def test_texts_and_integers_count_as_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = FindCoordinatorRequest(coordinator_keys=["a"] * 5).encode_to_bytes(6)
-    monkeypatch.setattr(FindCoordinatorRequest, "ITEMS_MAX", 4)
+    wire = find_coordinator.Request(coordinator_keys=["a"] * 5).encode_to_bytes(6)
+    monkeypatch.setattr(find_coordinator.Request, "ITEMS_MAX", 4)
     with pytest.raises(MalformedMessageError, match="coordinator_keys"):
-        FindCoordinatorRequest.decode(6, wire)
+        find_coordinator.Request.decode(6, wire)
 
 
-def test_a_request_of_the_worst_kind_is_refused_before_it_fills_memory() -> None:
+def test_the_worst_kind_of_request_is_refused_before_it_fills_memory() -> None:
     """Three bytes on the wire, 150 in memory: a frame of 3 MB would take 150 MB."""
-    entries = [EntryDataRequest(entity=[], ops=[])]
-    wire = AlterClientQuotasRequest(entries=entries, validate_only=False).encode_to_bytes(1)
+    entries = [alter_client_quotas.EntryDataRequest(entity=[], ops=[])]
+    wire = alter_client_quotas.Request(entries=entries, validate_only=False).encode_to_bytes(1)
     assert wire == b"\x02\x01\x01\x00\x00\x00"
     million = b"\xc1\x84\x3d" + b"\x01\x01\x00" * 1_000_000 + b"\x00\x00"
 
     def decode() -> None:
-        with pytest.raises(MalformedMessageError, match="entries brings the message to more"):
-            AlterClientQuotasRequest.decode(1, million)
+        with pytest.raises(MalformedMessageError, match="entries has more array items"):
+            alter_client_quotas.Request.decode(1, million)
 
     assert _least_memory(decode) < 10_000
 
@@ -154,19 +139,19 @@ def test_a_request_of_the_worst_kind_is_refused_before_it_fills_memory() -> None
 def test_more_items_than_the_remaining_bytes_can_hold_are_refused_before_the_first(
     version: int, count: bytes, more: bytes
 ) -> None:
-    """The bytes that follow would be 20,000 good partitions: none of them may be read."""
-    partitions = [PartitionProduceData(index=0, records=b"")] * 20_000
-    topic = TopicProduceData(name="t", partition_data=partitions)
-    wire = ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic]).encode_to_bytes(version)
-    ProduceRequest.decode(version, wire)
+    """The bytes that follow are 20,000 valid partitions; none of them may be read."""
+    partitions = [produce.PartitionData(index=0, records=b"")] * 20_000
+    topic = produce.TopicData(name="t", partition_data=partitions)
+    wire = produce.Request(acks=1, timeout_ms=1, topic_data=[topic]).encode_to_bytes(version)
+    produce.Request.decode(version, wire)
     assert wire.count(count) == 1
     tracemalloc.start()
     with pytest.raises(MalformedMessageError, match="partition_data announces 20001, but only"):
-        ProduceRequest.decode(version, wire.replace(count, more))
+        produce.Request.decode(version, wire.replace(count, more))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 200_000  # the damaged copy of the frame; the partitions would take 2 MB
 
 
 def test_responses_may_be_larger_than_requests() -> None:
-    assert MetadataResponse.ITEMS_MAX > ProduceRequest.ITEMS_MAX == Request.ITEMS_MAX
+    assert metadata.Response.ITEMS_MAX > produce.Request.ITEMS_MAX == Request.ITEMS_MAX

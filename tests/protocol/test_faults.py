@@ -1,4 +1,4 @@
-"""An object that cannot travel is refused with the path of the field, its value and what fits."""
+"""A value that cannot be encoded is refused with its path, its value, and what it must be."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.exceptions import EncodeError
 from minikafka.protocol.faults import first_fault
-from minikafka.protocol.schema import EncodeError, Struct
+from minikafka.protocol.fields import Struct
 from tests.protocol.instances import Case, every_case, random_message, seeded
 from tests.protocol.test_schema import Everything, Extra, Spot
 
@@ -40,7 +41,7 @@ from tests.protocol.test_schema import Everything, Extra, Spot
         ({"keys": [b""]}, r"keys\[0\] is b''; it must be 16 bytes"),
     ],
 )
-def test_a_value_that_cannot_travel_is_named(
+def test_a_value_that_cannot_be_encoded_is_named(
     values: dict[str, Any], complaint: str, version: int
 ) -> None:
     if complaint.startswith("numbers is {"):
@@ -51,12 +52,12 @@ def test_a_value_that_cannot_travel_is_named(
         message.encode(version)
 
 
-def test_a_tagged_value_that_cannot_travel_is_named() -> None:
+def test_a_tagged_value_that_cannot_be_encoded_is_named() -> None:
     with pytest.raises(EncodeError, match=r"extra\.level is 300"):
         Everything(extra=Extra(level=300)).encode(2)
 
 
-def test_a_long_value_is_cut_in_the_complaint() -> None:
+def test_a_long_value_is_truncated_in_the_error() -> None:
     with pytest.raises(EncodeError, match=r"text is b'x{90,}\.\.\.; it must be a str") as caught:
         Everything(text=b"x" * 100_000).encode(0)  # type: ignore[arg-type]  # the point
     assert len(str(caught.value)) < 250
@@ -68,7 +69,7 @@ def test_a_field_that_was_never_set_is_named() -> None:
         message.encode(0)
 
 
-def test_what_no_walk_explains_is_reported_as_python_said_it() -> None:
+def test_an_unexplained_failure_is_reported_with_pythons_text() -> None:
     class Odd:
         def __len__(self) -> int:
             raise ValueError("odd payload")
@@ -78,7 +79,7 @@ def test_what_no_walk_explains_is_reported_as_python_said_it() -> None:
 
 
 @pytest.mark.parametrize("case", every_case(), ids=str)
-def test_a_message_that_can_travel_has_no_fault(case: Case) -> None:
+def test_a_valid_message_has_no_fault(case: Case) -> None:
     message: Struct = random_message(case, seeded(case))
     assert first_fault(message, case.version) is None
 

@@ -1,4 +1,4 @@
-"""Bytes that no honest peer sends: refused with one kind of error, or read; cheap either way."""
+"""Hostile bytes are decoded or refused with one kind of error, and cost little either way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from minikafka.protocol.schema import MalformedMessageError
+from minikafka.protocol.exceptions import MalformedMessageError
 from tests.protocol.instances import Case, every_case, random_message, seeded
 from tests.protocol.plain_writer import write_plainly
 
@@ -17,7 +17,7 @@ FLEXIBLE_CASES = [case for case in CASES if case.flexible]
 
 MEMORY_PER_BYTE = 64
 MEMORY_ALWAYS = 16 * 1024
-"""What reading a frame may take at its peak, in bytes: so much per byte of it, and so much more."""
+"""Bounds of the peak memory in bytes: per byte of the frame, and in addition to that."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def traced() -> Iterator[None]:
 
 
 def read_measured(case: Case, frame: bytes) -> int:
-    """Read what may be anything; returns the peak of the memory it took, in bytes.
+    """Decode arbitrary bytes; returns the peak memory in bytes.
 
     Read three times, because other threads of the process allocate, too.
     """
@@ -50,7 +50,7 @@ def _read_measured(case: Case, frame: bytes) -> int:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_message_cut_anywhere_is_malformed(case: Case) -> None:
+def test_a_truncated_message_is_malformed(case: Case) -> None:
     wire = random_message(case, seeded(case), items_max=2).encode_to_bytes(case.version)
     for size in range(len(wire)):
         with pytest.raises(MalformedMessageError):
@@ -63,7 +63,7 @@ def test_damaged_bytes_are_malformed_or_another_message_at_bounded_cost(
 ) -> None:
     source = seeded(case)
     wire = random_message(case, source).encode_to_bytes(case.version)
-    case.message.decode(case.version, wire)  # compiles the decoder, which is not to be measured
+    case.message.decode(case.version, wire)  # compiles the decoder, which is not measured
     for _ in range(25):
         damaged = _damaged(wire, source)
         assert read_measured(case, damaged) <= MEMORY_PER_BYTE * len(damaged) + MEMORY_ALWAYS
@@ -100,7 +100,7 @@ def test_a_huge_count_anywhere_allocates_nothing(case: Case, traced: None) -> No
 
 
 @pytest.mark.parametrize("case", FLEXIBLE_CASES, ids=str)
-def test_tags_that_nobody_declared_are_skipped_in_every_struct(case: Case) -> None:
+def test_undeclared_tags_are_skipped_in_every_struct(case: Case) -> None:
     source = seeded(case, "unknown tags")
     for _ in range(5):
         message = random_message(case, source)
@@ -109,6 +109,6 @@ def test_tags_that_nobody_declared_are_skipped_in_every_struct(case: Case) -> No
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_slow_writer_and_the_compiled_one_agree(case: Case) -> None:
+def test_the_plain_encoder_and_the_generated_one_agree(case: Case) -> None:
     message = random_message(case, seeded(case, "slow"))
     assert message.encode_to_bytes(case.version) == write_plainly(case, message)

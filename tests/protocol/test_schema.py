@@ -1,4 +1,4 @@
-"""What declared messages can do, on messages made for these tests."""
+"""Encoding and decoding of messages that are declared for these tests."""
 
 from __future__ import annotations
 
@@ -8,87 +8,73 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.protocol.schema import (
-    ZERO_UUID,
+from minikafka.protocol import fields
+from minikafka.protocol.exceptions import (
     EncodeError,
     MalformedMessageError,
-    Message,
-    Payload,
-    Struct,
     UnsupportedVersionError,
-    array,
-    boolean,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    nested,
-    octets,
-    payload,
-    string,
-    uint16,
-    uint32,
-    uuid,
 )
+from minikafka.protocol.schema import Message, Request
 from tests.protocol.instances import Case
 from tests.protocol.plain_writer import write_plainly
 
 
-class Spot(Struct):
-    x: int = int32()
-    name: str = string(default="spot")
+class Spot(fields.Struct):
+    x: int = fields.int32()
+    name: str = fields.string(default="spot")
 
 
-class Extra(Struct):
-    level: int = int8(default=-1)
+class Extra(fields.Struct):
+    level: int = fields.int8(default=-1)
 
 
 class Everything(Message, versions="0-2", flexible="1+"):
-    yes: bool = boolean(default=False)
-    tiny: int = int8(default=0)
-    short: int = int16(default=0)
-    port: int = uint16(default=0)
-    plain: int = int32(default=0)
-    wide: int = uint32(default=0)
-    long: int = int64(default=0)
-    real: float = float64(default=0.0)
-    key: bytes = uuid(default=ZERO_UUID)
-    text: str = string(default="")
-    maybe_text: str | None = string(nullable="0+", default=None)
-    blob: bytes = octets(default=b"")
-    maybe_blob: bytes | None = octets(nullable="0+", default=None)
-    records: Payload | None = payload(default=None)
-    spot: Spot = nested(Spot, default_factory=lambda: Spot(x=1))
-    maybe_spot: Spot | None = nested(Spot, nullable="0+", default=None)
-    spots: list[Spot] = array(Spot, default_factory=list)
-    numbers: list[int] = array(int32(), default_factory=list)
-    maybe_numbers: list[int] | None = array(int64(), nullable="0+", default=None)
-    keys: list[bytes] = array(uuid(), default_factory=list)
-    texts: list[str] = array(string(), default_factory=list)
-    new_in_2: list[int] = array(int8(), versions="2+", default_factory=lambda: [7])
-    only_in_0: int = int32(versions="0", default=5)
-    extra: Extra = nested(Extra, versions="1+", tag=0, default_factory=Extra)
-    tagged_numbers: list[int] = array(int32(), versions="1+", tag=1, default_factory=list)
-    tagged_text: str | None = string(versions="1+", nullable="1+", tag=2, default=None)
-    tagged_spots: list[Spot] = array(Spot, versions="1+", tag=200, default_factory=list)
-    late_tag: int = int64(versions="0+", tagged="2+", tag=3, default=9)
+    yes: bool = fields.boolean(default=False)
+    tiny: int = fields.int8(default=0)
+    short: int = fields.int16(default=0)
+    port: int = fields.uint16(default=0)
+    plain: int = fields.int32(default=0)
+    wide: int = fields.uint32(default=0)
+    long: int = fields.int64(default=0)
+    real: float = fields.float64(default=0.0)
+    key: bytes = fields.uuid(default=fields.ZERO_UUID)
+    text: str = fields.string(default="")
+    maybe_text: str | None = fields.string(nullable="0+", default=None)
+    blob: bytes = fields.octets(default=b"")
+    maybe_blob: bytes | None = fields.octets(nullable="0+", default=None)
+    records: fields.Payload | None = fields.payload(default=None)
+    spot: Spot = fields.nested(Spot, default_factory=lambda: Spot(x=1))
+    maybe_spot: Spot | None = fields.nested(Spot, nullable="0+", default=None)
+    spots: list[Spot] = fields.array(Spot, default_factory=list)
+    numbers: list[int] = fields.array(fields.int32(), default_factory=list)
+    maybe_numbers: list[int] | None = fields.array(fields.int64(), nullable="0+", default=None)
+    keys: list[bytes] = fields.array(fields.uuid(), default_factory=list)
+    texts: list[str] = fields.array(fields.string(), default_factory=list)
+    new_in_2: list[int] = fields.array(fields.int8(), versions="2+", default_factory=lambda: [7])
+    only_in_0: int = fields.int32(versions="0", default=5)
+    extra: Extra = fields.nested(Extra, versions="1+", tag=0, default_factory=Extra)
+    tagged_numbers: list[int] = fields.array(
+        fields.int32(), versions="1+", tag=1, default_factory=list
+    )
+    tagged_text: str | None = fields.string(versions="1+", nullable="1+", tag=2, default=None)
+    tagged_spots: list[Spot] = fields.array(Spot, versions="1+", tag=200, default_factory=list)
+    late_tag: int = fields.int64(versions="0+", tagged="2+", tag=3, default=9)
 
 
-class Pair(Struct):
-    first: Spot | None = nested(Spot, nullable="0+", default=None)
-    second: Spot = nested(Spot)
+class Pair(fields.Struct):
+    first: Spot | None = fields.nested(Spot, nullable="0+", default=None)
+    second: Spot = fields.nested(Spot)
 
 
 class Pairs(Message, versions="0-1", flexible="1+"):
-    pairs: list[Pair] | None = array(Pair, nullable="0+", default=None)
+    pairs: list[Pair] | None = fields.array(Pair, nullable="0+", default=None)
 
 
 class Late(Message, versions="0-1"):
-    count: int = int32(versions="1+")
-    name: str = string(versions="1+")
-    numbers: list[int] = array(int32(), versions="1+")
-    extra: Extra = nested(Extra, versions="1+")
+    count: int = fields.int32(versions="1+")
+    name: str = fields.string(versions="1+")
+    numbers: list[int] = fields.array(fields.int32(), versions="1+")
+    extra: Extra = fields.nested(Extra, versions="1+")
 
 
 class Empty(Message, versions="0-1", flexible="1+"):
@@ -117,7 +103,7 @@ TEXT = st.text(max_size=140).filter(lambda text: len(text.encode()) < 1_000)
     st.none() | st.binary(max_size=200),
     st.lists(st.integers(0, 9), max_size=200),
 )
-def test_what_is_written_reads_back(
+def test_an_encoded_message_is_decoded_to_the_same_values(
     version: int,
     numbers: list[int],
     maybe_numbers: list[int] | None,
@@ -153,7 +139,7 @@ def test_what_is_written_reads_back(
 
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 126, 127, 128, 16_382, 16_383, 16_384, 30_000])
 @pytest.mark.parametrize("version", [0, 1])
-def test_lengths_around_every_step_of_their_encoding_read_back(version: int, size: int) -> None:
+def test_lengths_around_every_step_of_their_encoding_are_read_back(version: int, size: int) -> None:
     for message in (
         Everything(text="x" * size),
         Everything(blob=b"x" * size),
@@ -168,15 +154,15 @@ def test_lengths_around_every_step_of_their_encoding_read_back(version: int, siz
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_structs_in_structs_in_arrays_read_back(version: int) -> None:
-    """A null struct takes one byte: many such items fit into few bytes, and must not be refused."""
+def test_structs_in_structs_in_arrays_are_read_back(version: int) -> None:
+    """A null struct takes one byte, so many such items in few bytes must not be refused."""
     light = Pair(second=Spot(x=2, name=""))
     heavy = Pair(first=Spot(x=1), second=Spot(x=2))
     for pairs in (None, [], [light] * 50, [light, heavy]):
         assert sent(Pairs(pairs=pairs), version) == Pairs(pairs=pairs)
 
 
-def test_extremes_of_every_number_travel() -> None:
+def test_extreme_numbers_are_read_back() -> None:
     message = Everything(
         yes=True,
         tiny=-128,
@@ -207,7 +193,7 @@ def test_absent_fields_without_a_default_are_the_zero_of_their_type() -> None:
     assert first.numbers is not Late.decode(0, b"").numbers
 
 
-def test_a_tagged_field_at_its_default_does_not_travel() -> None:
+def test_a_tagged_field_at_its_default_is_not_sent() -> None:
     plain = Everything().encode_to_bytes(2)
     for tagged in (
         Everything(extra=Extra()),
@@ -219,7 +205,7 @@ def test_a_tagged_field_at_its_default_does_not_travel() -> None:
     assert len(Everything(extra=Extra(level=3)).encode_to_bytes(2)) == len(plain) + 4
 
 
-def test_tags_travel_in_ascending_order() -> None:
+def test_tags_are_sent_in_ascending_order() -> None:
     message = Everything(extra=Extra(level=3), tagged_spots=[Spot(x=1, name="")], late_tag=1)
     wire = message.encode_to_bytes(2)
     assert wire.endswith(
@@ -250,8 +236,8 @@ def test_a_tagged_field_that_does_not_fill_its_tag_is_malformed(
         Everything.decode(2, EMPTY_TAGS + tags)
 
 
-def test_many_tags_over_the_same_bytes_are_refused_not_read_again_and_again() -> None:
-    """A tag whose array runs over the following tags would make the work quadratic."""
+def test_many_tags_over_the_same_bytes_are_refused_not_read_repeatedly() -> None:
+    """A tag whose array overlaps the following tags would make decoding quadratic."""
     tag = b"\x01\x01\xff"
     with pytest.raises(MalformedMessageError, match=r"tagged_numbers announces|longer|tags"):
         Everything.decode(2, EMPTY_TAGS + b"\x80\x08" + tag * 1024)
@@ -265,7 +251,7 @@ def test_many_tags_over_the_same_bytes_are_refused_not_read_again_and_again() ->
         (b"\x01", "Everything tags announces 1, but only 0 bytes remain"),
     ],
 )
-def test_impossible_tag_sections_are_malformed(tags: bytes, complaint: str) -> None:
+def test_invalid_tag_sections_are_malformed(tags: bytes, complaint: str) -> None:
     with pytest.raises(MalformedMessageError, match=complaint):
         Everything.decode(2, EMPTY_TAGS + tags)
 
@@ -277,7 +263,7 @@ def test_unknown_tags_among_known_ones_are_skipped() -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("field", ["text", "blob", "spots", "numbers", "texts", "spot", "key"])
-def test_null_where_it_cannot_travel_is_not_written(field: str, version: int) -> None:
+def test_null_where_it_is_not_allowed_is_not_encoded(field: str, version: int) -> None:
     message = Everything()
     setattr(message, field, None)
     with pytest.raises(EncodeError, match=rf"Everything v{version}: {field} is None"):
@@ -311,7 +297,7 @@ def test_text_that_is_not_utf8_is_malformed(version: int) -> None:
         Everything.decode(version, wire.replace(b"abcde", b"abc\xff\xfe"))
 
 
-def test_the_longest_text_travels_and_a_longer_one_does_not() -> None:
+def test_the_longest_string_is_encoded_and_a_longer_one_refused() -> None:
     for version in (0, 1):
         longest = Everything(text="x" * 32_767)
         assert sent(longest, version) == longest
@@ -319,7 +305,7 @@ def test_the_longest_text_travels_and_a_longer_one_does_not() -> None:
             Everything(text="x" * 32_766 + "é").encode(version)
 
 
-def test_a_compact_text_longer_than_kafka_allows_is_malformed() -> None:
+def test_a_compact_string_longer_than_kafka_allows_is_malformed() -> None:
     wire = Everything().encode_to_bytes(1)
     announced = wire[:46] + b"\x81\x80\x02" + b"x" * 32_768 + wire[47:]
     with pytest.raises(MalformedMessageError, match="announces 32768 bytes of text"):
@@ -339,14 +325,14 @@ def test_record_payloads_are_neither_copied_when_written_nor_when_read() -> None
 
 
 class FileSlice:
-    """A payload that is no buffer: the shell sends it from a file."""
+    """A payload that is not a buffer, such as a slice of a file."""
 
     def __len__(self) -> int:
         return 70_000
 
 
 class OnlyRecords(Message, versions="0-1", flexible="1+"):
-    records: Payload | None = payload()
+    records: fields.Payload | None = fields.payload()
 
 
 def test_a_payload_needs_nothing_but_a_length() -> None:
@@ -356,7 +342,7 @@ def test_a_payload_needs_nothing_but_a_length() -> None:
     assert OnlyRecords(records=None).encode(0) == [b"\xff\xff\xff\xff"]
 
 
-def test_bytes_after_a_message_are_left_alone() -> None:
+def test_bytes_after_a_message_are_ignored() -> None:
     wire = Everything(plain=4).encode_to_bytes(1)
     assert Everything.decode(1, wire + b"more") == Everything(plain=4)
 
@@ -367,7 +353,7 @@ def test_any_buffer_can_be_read(kind: type[Any]) -> None:
     assert Everything.decode(1, kind(b".." + wire), 2) == Everything(text="a")
 
 
-def test_a_message_without_fields_travels_as_nothing_or_as_no_tags() -> None:
+def test_a_message_without_fields_is_empty_or_has_zero_tags() -> None:
     assert Empty().encode_to_bytes(0) == b""
     assert Empty().encode_to_bytes(1) == b"\x00"
     assert Empty.decode(0, b"") == Empty()
@@ -392,7 +378,7 @@ def test_required_fields_are_required_and_unknown_ones_refused() -> None:
         Spot(x=1).z = 2  # type: ignore[attr-defined]  # slots: a misspelled field is noticed
 
 
-def test_every_object_gets_lists_and_made_defaults_of_its_own() -> None:
+def test_every_object_gets_its_own_lists_and_factory_defaults() -> None:
     first, second = Everything(), Everything()
     first.numbers.append(1)
     first.spot.x = 9
@@ -404,7 +390,7 @@ def test_every_object_gets_lists_and_made_defaults_of_its_own() -> None:
     assert sent(Everything(), 1).new_in_2 == [7]
 
 
-def test_objects_compare_by_value_and_only_with_their_own_kind() -> None:
+def test_objects_compare_by_value_and_only_with_their_own_class() -> None:
     assert Spot(x=1) == Spot(x=1)
     assert Spot(x=1) != Spot(x=2)
     assert Spot(x=1) != Extra()
@@ -414,10 +400,22 @@ def test_objects_compare_by_value_and_only_with_their_own_kind() -> None:
         hash(Spot(x=1))
 
 
-def test_a_message_shows_its_fields_and_cuts_long_bytes() -> None:
+def test_repr_shows_the_fields_and_truncates_long_bytes() -> None:
     assert repr(Spot(x=1)) == "Spot(x=1, name='spot')"
     assert repr(OnlyRecords(records=b"ab")) == "OnlyRecords(records=b'ab')"
     assert repr(OnlyRecords(records=memoryview(b"ab"))) == "OnlyRecords(records=b'ab')"
     long = repr(OnlyRecords(records=b"a" * 10_000))
     assert long.startswith("OnlyRecords(records=<10000 bytes b'aaa")
     assert len(long) < 120
+
+
+def test_a_request_in_a_namespace_carries_the_name_that_kafka_gives_it() -> None:
+    body = {"__module__": "package.list_offsets", "__qualname__": "Request"}
+    declared: type[Request] = fields.StructMeta.__new__(
+        fields.StructMeta, "Request", (Request,), body, api_key=2, versions="1"
+    )
+    assert declared.__name__ == "ListOffsetsRequest"
+    assert declared.__qualname__ == "Request"
+    assert repr(declared()) == "ListOffsetsRequest()"
+    with pytest.raises(UnsupportedVersionError, match="ListOffsetsRequest has versions 1 to 1"):
+        declared.decode(2, b"")

@@ -1,7 +1,7 @@
 """Logs that leaders of one partition left behind, as lists of epochs; for divergence tests."""
 
-from minikafka.storage.leader_epochs import LeaderEpochCache
-from minikafka.storage.results import EpochEndOffset, QuarantinedRange
+from minikafka.storage.leader_epochs import EpochEndOffset, LeaderEpochCache
+from minikafka.storage.repair import QuarantinedRange
 
 
 class PlainLog:

@@ -2,15 +2,8 @@
 
 from typing import Any
 
+from minikafka import replication
 from minikafka.protocol.errors import ErrorCode
-from minikafka.replication import (
-    NO_LEADER,
-    EligibleBrokers,
-    IsrMember,
-    LeaderReplica,
-    Pending,
-    ProposeIsr,
-)
 
 LAG_TIME_MAX_S = 30.0
 LEADER_EPOCH = 5
@@ -22,7 +15,7 @@ def broker_epochs(*broker_ids: int) -> dict[int, int]:
     return {broker_id: broker_id + 10 for broker_id in broker_ids}
 
 
-def leader_of(**changes: Any) -> LeaderReplica:
+def leader_of(**changes: Any) -> replication.LeaderReplica:
     """A leader in epoch 5 whose log ends at 100 and whose high watermark is 90; it has begun."""
     arguments: dict[str, Any] = {
         "node_id": 1,
@@ -32,17 +25,17 @@ def leader_of(**changes: Any) -> LeaderReplica:
         "partition_epoch": PARTITION_EPOCH,
         "log_end_offset": 100,
         "high_watermark": 90,
-        "brokers": EligibleBrokers(broker_epochs(1, 2, 3)),
+        "brokers": replication.EligibleBrokers(broker_epochs(1, 2, 3)),
         "min_insync": 1,
         "lag_time_max_s": LAG_TIME_MAX_S,
         "now": 0.0,
     }
-    leader = LeaderReplica(**(arguments | changes))
+    leader = replication.LeaderReplica(**(arguments | changes))
     leader.begin(0.0)
     return leader
 
 
-def settled(isr: tuple[int, ...] = (1, 2, 3), **changes: Any) -> LeaderReplica:
+def settled(isr: tuple[int, ...] = (1, 2, 3), **changes: Any) -> replication.LeaderReplica:
     """The same after everybody in the ISR has fetched up to its end, at time 0."""
     leader = leader_of(isr=isr, **changes)
     for broker_id in isr[1:]:
@@ -52,16 +45,15 @@ def settled(isr: tuple[int, ...] = (1, 2, 3), **changes: Any) -> LeaderReplica:
 
 
 def proposal(
-    *broker_ids: int, partition_epoch: int = PARTITION_EPOCH, leader: int = NO_LEADER
-) -> ProposeIsr:
-    """A proposal of this ISR."""
-    members = [IsrMember(broker_id, broker_id + 10) for broker_id in broker_ids]
-    return ProposeIsr(LEADER_EPOCH, partition_epoch, tuple(members), leader)
+    *broker_ids: int, partition_epoch: int = PARTITION_EPOCH, leader: int = replication.NO_LEADER
+) -> replication.ProposeIsr:
+    members = [replication.IsrMember(broker_id, broker_id + 10) for broker_id in broker_ids]
+    return replication.ProposeIsr(LEADER_EPOCH, partition_epoch, tuple(members), leader)
 
 
-def pending(leader: LeaderReplica) -> ProposeIsr:
+def pending(leader: replication.LeaderReplica) -> replication.ProposeIsr:
     """The proposal that is on its way."""
-    assert isinstance(leader.isr, Pending)
+    assert isinstance(leader.isr, replication.Pending)
     return leader.isr.proposal
 
 
@@ -74,4 +66,4 @@ REFUSALS = (
     ErrorCode.OPERATION_NOT_ATTEMPTED,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
-"""Answers after which nobody knows whether the proposal was taken, or will be."""
+"""Answers that do not tell whether the proposal was, or will be, accepted."""

@@ -6,22 +6,8 @@ leads, who fetches when, and what the controller answers, so that it reads as th
 
 from collections.abc import Iterable
 
+from minikafka import replication
 from minikafka.protocol.errors import ErrorCode
-from minikafka.replication import (
-    AdvanceHighWatermark,
-    BeginEpoch,
-    EligibleBrokers,
-    FetchAnswer,
-    FetchPosition,
-    FollowerReplica,
-    FollowHighWatermark,
-    LeaderEffect,
-    LeaderReplica,
-    ProposeIsr,
-    RestartAt,
-    TruncateTo,
-    find_divergence,
-)
 from minikafka.storage.errors import OffsetOutOfRange
 from tests.replication.histories import PlainLog
 
@@ -29,14 +15,7 @@ LAG_TIME_MAX_S = 30.0
 
 
 class PartitionOfThree:
-    """See the module's text.
-
-    Attributes:
-        logs: By broker.
-        leader: The machine of the broker that leads; an older one may be kept by a test.
-        proposals: What leaders proposed.
-        now: The time.
-    """
+    """See the module's text. ``leader`` is the present one; a test may keep an older one."""
 
     def __init__(self, *histories: list[int], high_watermarks: Iterable[int] = (0, 0, 0)) -> None:
         """The logs of brokers 1, 2 and 3: the leader epochs of their records."""
@@ -46,10 +25,10 @@ class PartitionOfThree:
                 zip(histories, high_watermarks, strict=True), 1
             )
         }
-        self.brokers = EligibleBrokers({1: 11, 2: 12, 3: 13})
-        self.followers: dict[int, FollowerReplica] = {}
-        self.leader: LeaderReplica
-        self.proposals: list[ProposeIsr] = []
+        self.brokers = replication.EligibleBrokers({1: 11, 2: 12, 3: 13})
+        self.followers: dict[int, replication.FollowerReplica] = {}
+        self.leader: replication.LeaderReplica
+        self.proposals: list[replication.ProposeIsr] = []
         self.partition_epoch = 0
         self.now = 0.0
 
@@ -57,12 +36,12 @@ class PartitionOfThree:
 
     def elect(
         self, broker: int, epoch: int, isr: tuple[int, ...], *, unaware: tuple[int, ...] = ()
-    ) -> LeaderReplica:
+    ) -> replication.LeaderReplica:
         """A broker becomes leader; all hear of it, except those that are `unaware`."""
         self.partition_epoch += 1
         log = self.logs[broker]
         self.followers.pop(broker, None)
-        self.leader = LeaderReplica(
+        self.leader = replication.LeaderReplica(
             node_id=broker,
             replicas=(1, 2, 3),
             isr=isr,
@@ -86,7 +65,9 @@ class PartitionOfThree:
         if broker in self.followers:
             self.followers[broker].leader_changed(leader, epoch)
         else:
-            follower = FollowerReplica(self.logs[broker], leader_id=leader, leader_epoch=epoch)
+            follower = replication.FollowerReplica(
+                self.logs[broker], leader_id=leader, leader_epoch=epoch
+            )
             follower.begin()
             self.followers[broker] = follower
 
@@ -100,52 +81,51 @@ class PartitionOfThree:
 
     # --- the leader ------------------------------------------------------------------------------
 
-    def carry_out(self, effects: list[LeaderEffect]) -> None:
+    def carry_out(self, effects: list[replication.LeaderEffect]) -> None:
         log = self.logs[self.leader.node_id]
         for effect in effects:
             match effect:
-                case BeginEpoch(epoch, start_offset):
+                case replication.BeginEpoch(epoch, start_offset):
                     log.leader_epochs.assign(epoch, start_offset)
-                case AdvanceHighWatermark(offset):
+                case replication.AdvanceHighWatermark(offset):
                     log.high_watermark = offset
-                case ProposeIsr():
+                case replication.ProposeIsr():
                     self.proposals.append(effect)
                 case _:
-                    raise AssertionError(f"nobody expected {effect}")
+                    raise AssertionError(f"unexpected {effect}")
 
     def write(self, count: int = 1) -> None:
-        """A producer appends records."""
         log = self.logs[self.leader.node_id]
         log.append([self.leader.leader_epoch] * count)
         self.carry_out(self.leader.appended(log.log_end_offset, self.now))
 
-    def answer(self, broker: int, asked: FetchPosition) -> FetchAnswer:
+    def answer(self, broker: int, asked: replication.FetchPosition) -> replication.FetchAnswer:
         """What the leader answers to a follower's fetch."""
         leader, log = self.leader, self.logs[self.leader.node_id]
         state = (log.high_watermark, log.log_start_offset, log.log_end_offset)
         if asked.leader_epoch < leader.leader_epoch:
-            return FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH)
+            return replication.FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH)
         if asked.leader_epoch > leader.leader_epoch:
-            return FetchAnswer(ErrorCode.UNKNOWN_LEADER_EPOCH)
+            return replication.FetchAnswer(ErrorCode.UNKNOWN_LEADER_EPOCH)
         try:
-            diverging = find_divergence(
+            diverging = replication.find_divergence(
                 log, fetch_offset=asked.fetch_offset, last_fetched_epoch=asked.last_fetched_epoch
             )
         except OffsetOutOfRange:
-            return FetchAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, *state)
+            return replication.FetchAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, *state)
         if diverging is not None:
-            return FetchAnswer(ErrorCode.NONE, *state, diverging)
+            return replication.FetchAnswer(ErrorCode.NONE, *state, diverging)
         epoch = self.brokers.epochs[broker]
         self.carry_out(
             leader.follower_fetched(
                 broker, epoch, asked.fetch_offset, asked.log_start_offset, self.now
             )
         )
-        return FetchAnswer(ErrorCode.NONE, log.high_watermark, *state[1:])
+        return replication.FetchAnswer(ErrorCode.NONE, log.high_watermark, *state[1:])
 
     # --- followers -------------------------------------------------------------------------------
 
-    def fetch(self, broker: int, *, size: int = 100) -> FetchAnswer:
+    def fetch(self, broker: int, *, size: int = 100) -> replication.FetchAnswer:
         """One round of a follower: ask, get at most `size` records, do what has to be done."""
         asked = self.followers[broker].position()
         assert asked is not None, f"broker {broker} waits"
@@ -154,20 +134,25 @@ class PartitionOfThree:
         return answer
 
     def take(
-        self, broker: int, asked: FetchPosition, answer: FetchAnswer, *, size: int = 100
+        self,
+        broker: int,
+        asked: replication.FetchPosition,
+        answer: replication.FetchAnswer,
+        *,
+        size: int = 100,
     ) -> None:
         """An answer arrives at a follower."""
         log = self.logs[broker]
         for effect in self.followers[broker].answered(asked, answer, self.now):
             match effect:
-                case TruncateTo(offset):
+                case replication.TruncateTo(offset):
                     log.truncate_to(offset)
-                case RestartAt(offset):
+                case replication.RestartAt(offset):
                     log.restart_at(offset)
-                case FollowHighWatermark(offset):
+                case replication.FollowHighWatermark(offset):
                     log.high_watermark = min(offset, log.log_end_offset)
                 case _:
-                    raise AssertionError(f"nobody expected {effect}")
+                    raise AssertionError(f"unexpected {effect}")
         if answer.error_code is ErrorCode.NONE and answer.diverging is None:
             source = self.logs[self.leader.node_id]
             first = asked.fetch_offset - source.log_start_offset

@@ -1,7 +1,7 @@
 """What replicas do about damaged logs."""
 
 from minikafka.replication import cut_before_leading
-from minikafka.storage.results import QuarantinedRange
+from minikafka.storage.repair import QuarantinedRange
 from tests.replication.histories import PlainLog
 
 

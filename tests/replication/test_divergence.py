@@ -6,15 +6,13 @@ from hypothesis import strategies as st
 
 from minikafka.replication import find_divergence, truncation_offset
 from minikafka.storage.errors import OffsetOutOfRange
-from minikafka.storage.results import EpochEndOffset
+from minikafka.storage.leader_epochs import EpochEndOffset
 from tests.replication.histories import PlainLog
 
 
 def divergence(leader: PlainLog, follower: PlainLog) -> EpochEndOffset | None:
     return find_divergence(
-        leader,
-        fetch_offset=follower.log_end_offset,
-        last_fetched_epoch=follower.last_epoch,
+        leader, fetch_offset=follower.log_end_offset, last_fetched_epoch=follower.last_epoch
     )
 
 
@@ -75,14 +73,14 @@ def test_an_epoch_that_ended_before_the_followers_log() -> None:
 
 def test_below_the_leaders_start() -> None:
     leader = PlainLog([3, 3], log_start_offset=10)
-    with pytest.raises(OffsetOutOfRange, match="offset 2 is asked for, the log begins at 10"):
+    with pytest.raises(OffsetOutOfRange, match="offset 2 was requested, the log begins at 10"):
         divergence(leader, PlainLog([0, 0]))
 
 
 def test_an_empty_log_at_the_leaders_end() -> None:
     leader = PlainLog([3, 3], log_start_offset=10)
     assert divergence(leader, PlainLog([], log_start_offset=12)) is None
-    with pytest.raises(OffsetOutOfRange, match="offset 13 is asked for, the log ends at 12"):
+    with pytest.raises(OffsetOutOfRange, match="offset 13 was requested, the log ends at 12"):
         divergence(leader, PlainLog([], log_start_offset=13))
 
 

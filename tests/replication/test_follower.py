@@ -4,19 +4,10 @@ from typing import Any
 
 import pytest
 
+from minikafka import replication
 from minikafka.protocol.errors import ErrorCode
-from minikafka.replication import (
-    AdvanceLogStart,
-    AppendRecords,
-    FetchAnswer,
-    FetchPosition,
-    FollowerReplica,
-    FollowerState,
-    FollowHighWatermark,
-    RestartAt,
-    TruncateTo,
-)
-from minikafka.storage.results import EpochEndOffset, QuarantinedRange
+from minikafka.storage.leader_epochs import EpochEndOffset
+from minikafka.storage.repair import QuarantinedRange
 from tests.replication.histories import PlainLog
 
 
@@ -25,10 +16,10 @@ class Following:
 
     def __init__(self, **changes: Any) -> None:
         self.log = PlainLog([3, 3, 3, 4, 4, 4], **{"high_watermark": 2} | changes)
-        self.replica = FollowerReplica(self.log, leader_id=1, leader_epoch=5)
+        self.replica = replication.FollowerReplica(self.log, leader_id=1, leader_epoch=5)
 
     @property
-    def position(self) -> FetchPosition:
+    def position(self) -> replication.FetchPosition:
         position = self.replica.position()
         assert position is not None
         return position
@@ -36,50 +27,52 @@ class Following:
     def answer(self, error_code: ErrorCode = ErrorCode.NONE, **fields: Any) -> list[Any]:
         """What it does about an answer to what it asks now."""
         fields = {"high_watermark": 2, "log_start_offset": 0, "log_end_offset": 9} | fields
-        return self.replica.answered(self.position, FetchAnswer(error_code, **fields), 10.0)
+        return self.replica.answered(
+            self.position, replication.FetchAnswer(error_code, **fields), 10.0
+        )
 
     @property
-    def state(self) -> FollowerState:
+    def state(self) -> replication.FollowerState:
         return self.replica.state
 
 
 def test_it_cuts_where_its_disk_was_damaged() -> None:
-    """The leader has what was there, and both have the same epochs: nobody would notice."""
+    """The leader has what was there, and both have the same epochs: it would go unnoticed."""
     following = Following(high_watermark=6)
     assert following.replica.begin() == []
     following.log.quarantined = (QuarantinedRange(2, 3), QuarantinedRange(4, 5))
-    assert following.replica.begin() == [TruncateTo(2, is_below_high_watermark=False)]
+    assert following.replica.begin() == [replication.TruncateTo(2, is_below_high_watermark=False)]
 
 
 def test_it_asks_for_what_follows_its_last_record() -> None:
     following = Following()
-    assert following.position == FetchPosition(5, 6, 4, 0)
-    assert following.state is FollowerState.TRUNCATING
+    assert following.position == replication.FetchPosition(5, 6, 4, 0)
+    assert following.state is replication.FollowerState.TRUNCATING
 
 
 def test_an_answer_that_agrees() -> None:
     following = Following()
     effects = following.answer(records=b"batches", high_watermark=8)
-    assert effects == [AppendRecords(b"batches"), FollowHighWatermark(8)]
-    assert following.state is FollowerState.FETCHING
+    assert effects == [replication.AppendRecords(b"batches"), replication.FollowHighWatermark(8)]
+    assert following.state is replication.FollowerState.FETCHING
 
 
 def test_an_answer_without_records_may_have_a_high_watermark() -> None:
     following = Following()
-    assert following.answer(high_watermark=6) == [FollowHighWatermark(6)]
+    assert following.answer(high_watermark=6) == [replication.FollowHighWatermark(6)]
 
 
 def test_an_answer_without_news() -> None:
     following = Following()
     assert following.answer(high_watermark=2) == []
-    assert following.state is FollowerState.FETCHING
+    assert following.state is replication.FollowerState.FETCHING
 
 
 def test_the_leaders_log_start_is_followed_after_its_high_watermark() -> None:
     """A log cannot begin above its high watermark."""
     following = Following()
     effects = following.answer(high_watermark=5, log_start_offset=5)
-    assert effects == [FollowHighWatermark(5), AdvanceLogStart(5)]
+    assert effects == [replication.FollowHighWatermark(5), replication.AdvanceLogStart(5)]
 
 
 # --- cutting --------------------------------------------------------------------------------------
@@ -89,28 +82,28 @@ def test_a_diverging_answer_cuts_and_shows_nothing() -> None:
     """The leader's high watermark says nothing about a log that is not the leader's."""
     following = Following()
     effects = following.answer(diverging=EpochEndOffset(3, 3), high_watermark=5)
-    assert effects == [TruncateTo(3, is_below_high_watermark=False)]
-    assert following.state is FollowerState.TRUNCATING
+    assert effects == [replication.TruncateTo(3, is_below_high_watermark=False)]
+    assert following.state is replication.FollowerState.TRUNCATING
 
 
 def test_a_log_that_begins_to_diverge_is_cut_too() -> None:
     following = Following()
     following.answer()
     following.answer(diverging=EpochEndOffset(4, 5))
-    assert following.state is FollowerState.TRUNCATING
+    assert following.state is replication.FollowerState.TRUNCATING
 
 
 def test_a_cut_below_the_high_watermark_is_said() -> None:
     following = Following(high_watermark=4)
     effects = following.answer(diverging=EpochEndOffset(3, 3))
-    assert effects == [TruncateTo(3, is_below_high_watermark=True)]
+    assert effects == [replication.TruncateTo(3, is_below_high_watermark=True)]
 
 
 def test_nothing_agrees() -> None:
     """It begins where the leader begins: the leader may have records below its own start."""
     following = Following(log_start_offset=20, high_watermark=22)
     effects = following.answer(diverging=EpochEndOffset(2, 15), log_start_offset=7)
-    assert effects == [RestartAt(7, is_below_high_watermark=True)]
+    assert effects == [replication.RestartAt(7, is_below_high_watermark=True)]
 
 
 def test_the_leaders_retention_was_faster() -> None:
@@ -118,20 +111,20 @@ def test_the_leaders_retention_was_faster() -> None:
     effects = following.answer(
         ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=50, log_end_offset=60
     )
-    assert effects == [RestartAt(50, is_below_high_watermark=False)]
-    assert following.state is FollowerState.TRUNCATING
+    assert effects == [replication.RestartAt(50, is_below_high_watermark=False)]
+    assert following.state is replication.FollowerState.TRUNCATING
 
 
 def test_an_end_the_leader_does_not_reach() -> None:
     following = Following(high_watermark=6)
     effects = following.answer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=0, log_end_offset=4)
-    assert effects == [TruncateTo(4, is_below_high_watermark=True)]
+    assert effects == [replication.TruncateTo(4, is_below_high_watermark=True)]
 
 
 def test_out_of_range_when_it_is_not() -> None:
     following = Following()
     assert following.answer(ErrorCode.OFFSET_OUT_OF_RANGE) == []
-    assert following.state is FollowerState.WAITING
+    assert following.state is replication.FollowerState.WAITING
 
 
 # --- waiting --------------------------------------------------------------------------------------
@@ -156,9 +149,9 @@ def test_errors_are_waited_out(error_code: ErrorCode) -> None:
     replica.expire(10.01)
     assert replica.position() is None
     replica.expire(10.02)
-    assert replica.position() == FetchPosition(5, 6, 4, 0)
+    assert replica.position() == replication.FetchPosition(5, 6, 4, 0)
     replica.expire(11.0)
-    assert following.state is FollowerState.TRUNCATING
+    assert following.state is replication.FollowerState.TRUNCATING
 
 
 def test_it_waits_longer_each_time() -> None:
@@ -172,7 +165,7 @@ def test_it_waits_longer_each_time() -> None:
     assert pauses == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0]
 
 
-def test_an_answer_makes_it_patient_no_more() -> None:
+def test_an_answer_resets_the_back_off() -> None:
     following = Following()
     following.replica.not_answered(0.0)
     following.replica.expire(1.0)
@@ -190,7 +183,7 @@ def test_another_leader() -> None:
     following.replica.leader_changed(2, 6)
     assert following.position.leader_epoch == 6
     assert following.replica.leader_id == 2
-    assert following.state is FollowerState.TRUNCATING
+    assert following.state is replication.FollowerState.TRUNCATING
 
 
 def test_a_waiting_follower_asks_the_next_leader_at_once() -> None:
@@ -200,14 +193,14 @@ def test_a_waiting_follower_asks_the_next_leader_at_once() -> None:
     assert following.position.leader_epoch == 6
 
 
-def test_an_old_leader_is_no_news() -> None:
+def test_an_older_leader_epoch_is_ignored() -> None:
     following = Following()
     following.replica.leader_changed(3, 5)
     assert following.replica.leader_id == 1
     assert following.position.leader_epoch == 5
 
 
-DIVERGING = FetchAnswer(ErrorCode.NONE, 2, 0, 9, EpochEndOffset(3, 1))
+DIVERGING = replication.FetchAnswer(ErrorCode.NONE, 2, 0, 9, EpochEndOffset(3, 1))
 
 
 def test_the_answer_of_an_older_leader_is_dropped() -> None:
@@ -238,4 +231,4 @@ def test_an_answer_that_comes_while_waiting_is_dropped() -> None:
     asked = following.position
     following.replica.not_answered(0.0)
     assert following.replica.answered(asked, DIVERGING, 1.0) == []
-    assert following.state is FollowerState.WAITING
+    assert following.state is replication.FollowerState.WAITING

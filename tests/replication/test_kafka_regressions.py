@@ -2,7 +2,7 @@
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.replication import Committed, Pending
-from minikafka.storage.results import EpochEndOffset
+from minikafka.storage.leader_epochs import EpochEndOffset
 from tests.replication.leaders import REFUSALS
 from tests.replication.partition_of_three import LAG_TIME_MAX_S, PartitionOfThree
 
@@ -121,7 +121,7 @@ def test_kafka_7786_the_answer_of_a_stale_leader_truncates_nothing() -> None:
 
 
 def test_kafka_9491_a_full_truncation_takes_the_high_watermark_along() -> None:
-    """The leader's retention was faster than the follower, which begins anew at the leader's start.
+    """The leader's retention was faster than the follower, which restarts at the leader's start.
 
     Elected at once, it must not have a high watermark below its own log.
     """
@@ -136,8 +136,8 @@ def test_kafka_9491_a_full_truncation_takes_the_high_watermark_along() -> None:
     assert partition.leader.high_watermark == 6
 
 
-def test_kafka_12460_nobody_in_sync_truncates_below_the_high_watermark() -> None:
-    """After any clean election, whoever was in sync keeps everything that was committed."""
+def test_kafka_12460_no_in_sync_replica_truncates_below_the_high_watermark() -> None:
+    """After any clean election, an in-sync replica keeps everything that was committed."""
     partition = PartitionOfThree([0] * 6, [0] * 4, [0] * 5, high_watermarks=(4, 3, 2))
     for leader, follower in ((2, 3), (3, 2), (1, 2), (1, 3)):
         copy = PartitionOfThree(*(list(log.epochs) for log in partition.logs.values()))
@@ -241,7 +241,7 @@ def test_an_unclean_leader_without_the_followers_records() -> None:
     assert partition.logs[2].epochs == [0, 0, 2]
 
 
-def test_a_leader_that_is_one_no_more_commits_nothing() -> None:
+def test_a_deposed_leader_commits_nothing() -> None:
     """It was paused; its follower in sync follows another leader by now, and answers none of it."""
     partition = PartitionOfThree([], [], [])
     zombie = partition.elect(1, 0, (1, 2))

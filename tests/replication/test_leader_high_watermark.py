@@ -62,7 +62,7 @@ def test_a_leader_without_its_followers_fetches_commits_nothing() -> None:
 
 
 def test_nothing_is_committed_below_min_insync_replicas() -> None:
-    """KIP-966: whoever left such an ISR still has everything that is committed."""
+    """KIP-966: a replica that left such an ISR still has everything that is committed."""
     leader = settled(isr=(1,), min_insync=1)
     leader.configure(min_insync=2, lag_time_max_s=30, is_sync_counted=False, now=0.1)
     assert leader.is_under_min_isr
@@ -134,7 +134,7 @@ def test_it_waits_no_longer_than_the_lag_time_while_the_isr_changes() -> None:
     assert leader.expire(30.0) == [AdvanceHighWatermark(120)]
 
 
-def test_a_replica_in_a_new_life_holds_nothing_back() -> None:
+def test_a_replica_of_a_new_incarnation_holds_nothing_back() -> None:
     """It was in sync a moment ago, and may have everything to fetch again."""
     brokers = EligibleBrokers(broker_epochs(1, 2, 3))
     leader = settled(brokers=brokers)
@@ -210,27 +210,27 @@ def test_a_stranger_is_refused() -> None:
     assert caught.value.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_an_older_life_of_a_follower_is_refused() -> None:
+def test_an_older_incarnation_of_a_follower_is_refused() -> None:
     """KIP-903: what it had may be lost since."""
     brokers = EligibleBrokers(broker_epochs(1, 2, 3))
     leader = settled(brokers=brokers)
     brokers.epochs = broker_epochs(1, 2) | {3: 23}
-    with pytest.raises(ReplicaFetchRefused, match="with broker epoch 13, it has 23 now"):
+    with pytest.raises(ReplicaFetchRefused, match="with broker epoch 13, its epoch is now 23"):
         leader.follower_fetched(3, 13, 100, 0, 0.1)
 
 
-def test_an_older_life_is_refused_after_a_fetch_of_a_newer_one() -> None:
+def test_an_older_incarnation_is_refused_after_a_fetch_of_a_newer_one() -> None:
     """Even if the metadata log has not told of the newer one yet."""
     leader = settled()
     leader.follower_fetched(3, 23, 100, 0, 0.1)
-    with pytest.raises(ReplicaFetchRefused, match="with broker epoch 13, it has 23 now"):
+    with pytest.raises(ReplicaFetchRefused, match="with broker epoch 13, its epoch is now 23"):
         leader.follower_fetched(3, 13, 100, 0, 0.2)
 
 
 # --- what the shell asks ------------------------------------------------------------------------
 
 
-def test_the_low_watermark_is_that_of_the_replicas_that_live() -> None:
+def test_the_low_watermark_is_that_of_live_replicas() -> None:
     brokers = EligibleBrokers(broker_epochs(1, 2))
     leader = leader_of(brokers=brokers)
     leader.follower_fetched(2, 12, 100, 15, 0.1)

@@ -2,65 +2,58 @@
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.replication import AdvanceHighWatermark, Committed, EligibleBrokers, LeaderReplica
-from tests.replication.leaders import (
-    LAG_TIME_MAX_S,
-    broker_epochs,
-    leader_of,
-    pending,
-    proposal,
-    settled,
-)
+from tests.replication import leaders
 
 # --- joining --------------------------------------------------------------------------------------
 
 
 def test_a_follower_joins_at_the_high_watermark() -> None:
-    leader = settled(isr=(1, 2))
+    leader = leaders.settled(isr=(1, 2))
     leader.appended(110, 0.1)
     assert leader.follower_fetched(3, 13, 99, 0, 0.2) == []
-    assert leader.follower_fetched(3, 13, 100, 0, 0.3) == [proposal(1, 2, 3)]
+    assert leader.follower_fetched(3, 13, 100, 0, 0.3) == [leaders.proposal(1, 2, 3)]
     assert leader.image_changed((1, 2, 3), (1, 2, 3), 5, 8, 0.4) == []
     assert leader.isr == Committed((1, 2, 3))
 
 
 def test_a_follower_joins_not_before_the_epochs_start() -> None:
     """Below it the follower may hold what no leader has (KAFKA-7128)."""
-    leader = leader_of(isr=(1, 2))
+    leader = leaders.leader_of(isr=(1, 2))
     assert leader.high_watermark == 90
     assert leader.follower_fetched(3, 13, 95, 0, 0.1) == []
-    assert leader.follower_fetched(3, 13, 100, 0, 0.2) == [proposal(1, 2, 3)]
+    assert leader.follower_fetched(3, 13, 100, 0, 0.2) == [leaders.proposal(1, 2, 3)]
 
 
 def test_a_fenced_broker_does_not_join_before_it_is_unfenced() -> None:
-    brokers = EligibleBrokers(broker_epochs(1, 2))
-    leader = settled(isr=(1, 2), brokers=brokers)
+    brokers = EligibleBrokers(leaders.broker_epochs(1, 2))
+    leader = leaders.settled(isr=(1, 2), brokers=brokers)
     assert leader.follower_fetched(3, 13, 100, 0, 0.2) == []
-    brokers.epochs = broker_epochs(1, 2, 3)
+    brokers.epochs = leaders.broker_epochs(1, 2, 3)
     # Nothing is written to the partition: its next fetch may come much later.
-    assert leader.eligibility_changed(0.3) == [proposal(1, 2, 3)]
+    assert leader.eligibility_changed(0.3) == [leaders.proposal(1, 2, 3)]
 
 
 def test_a_broker_epoch_that_is_not_known_here_does_not_join() -> None:
-    brokers = EligibleBrokers(broker_epochs(1, 2, 3))
-    leader = settled(isr=(1, 2), brokers=brokers)
+    brokers = EligibleBrokers(leaders.broker_epochs(1, 2, 3))
+    leader = leaders.settled(isr=(1, 2), brokers=brokers)
     assert leader.follower_fetched(3, 23, 100, 0, 0.2) == []
-    brokers.epochs = broker_epochs(1, 2) | {3: 23}
+    brokers.epochs = leaders.broker_epochs(1, 2) | {3: 23}
     leader.eligibility_changed(0.3)
-    assert pending(leader).isr[2] == (3, 23)
+    assert leaders.pending(leader).isr[2] == (3, 23)
 
 
 def test_one_after_the_other() -> None:
     """While one proposal is on its way there is no second one."""
-    leader = settled(isr=(1,))
-    assert leader.follower_fetched(2, 12, 100, 0, 0.1) == [proposal(1, 2)]
+    leader = leaders.settled(isr=(1,))
+    assert leader.follower_fetched(2, 12, 100, 0, 0.1) == [leaders.proposal(1, 2)]
     assert leader.follower_fetched(3, 13, 100, 0, 0.1) == []
     assert leader.image_changed((1, 2, 3), (1, 2), 5, 8, 0.2) == [
-        proposal(1, 2, 3, partition_epoch=8)
+        leaders.proposal(1, 2, 3, partition_epoch=8)
     ]
 
 
 def test_a_replica_that_is_no_longer_assigned_does_not_join() -> None:
-    leader = settled(isr=(1, 2, 3))
+    leader = leaders.settled(isr=(1, 2, 3))
     leader.image_changed((1, 2), (1, 2, 3), 5, 8, 0.1)
     leader.image_changed((1, 2), (1, 2), 5, 9, 0.2)
     assert leader.progress_of(3) is None
@@ -71,21 +64,21 @@ def test_a_replica_that_is_no_longer_assigned_does_not_join() -> None:
 
 
 def test_a_member_leaves_that_was_never_heard_of() -> None:
-    leader = leader_of(isr=(1, 2))
-    assert leader.deadline() == LAG_TIME_MAX_S
-    assert leader.expire(LAG_TIME_MAX_S - 0.1) == []
-    assert leader.expire(LAG_TIME_MAX_S) == [proposal(1)]
-    assert leader.image_changed((1, 2, 3), (1,), 5, 8, LAG_TIME_MAX_S) == [
+    leader = leaders.leader_of(isr=(1, 2))
+    assert leader.deadline() == leaders.LAG_TIME_MAX_S
+    assert leader.expire(leaders.LAG_TIME_MAX_S - 0.1) == []
+    assert leader.expire(leaders.LAG_TIME_MAX_S) == [leaders.proposal(1)]
+    assert leader.image_changed((1, 2, 3), (1,), 5, 8, leaders.LAG_TIME_MAX_S) == [
         AdvanceHighWatermark(100)
     ]
 
 
 def test_a_member_leaves_that_does_not_fetch() -> None:
-    leader = settled()
+    leader = leaders.settled()
     leader.appended(110, 10.0)
     leader.follower_fetched(2, 12, 110, 0, 10.1)
-    assert leader.deadline() == 10.0 + LAG_TIME_MAX_S
-    assert leader.expire(40.0) == [proposal(1, 2)]
+    assert leader.deadline() == 10.0 + leaders.LAG_TIME_MAX_S
+    assert leader.expire(40.0) == [leaders.proposal(1, 2)]
     assert leader.high_watermark == 100
     assert leader.image_changed((1, 2, 3), (1, 2), 5, 8, 40.1) == [AdvanceHighWatermark(110)]
     assert leader.deadline() is None
@@ -93,16 +86,16 @@ def test_a_member_leaves_that_does_not_fetch() -> None:
 
 def test_a_member_stays_that_has_everything() -> None:
     """It has waited for records; how long it has been silent does not matter."""
-    leader = settled()
+    leader = leaders.settled()
     assert leader.deadline() is None
     assert leader.expire(1000.0) == []
     leader.appended(110, 1000.0)
-    assert leader.deadline() == 1000.0 + LAG_TIME_MAX_S
+    assert leader.deadline() == 1000.0 + leaders.LAG_TIME_MAX_S
 
 
 def test_a_member_stays_that_keeps_up() -> None:
     """Behind a busy leader it never has everything, but soon what there was."""
-    leader = settled(isr=(1, 2))
+    leader = leaders.settled(isr=(1, 2))
     for second in range(1, 100):
         leader.appended(100 + 10 * second, second)
         leader.follower_fetched(2, 12, 90 + 10 * second, 0, second + 0.5)
@@ -113,26 +106,26 @@ def test_a_member_stays_that_keeps_up() -> None:
 
 def test_a_member_leaves_that_falls_behind() -> None:
     """It fetches all the time and gets slower than the leader."""
-    leader = settled(isr=(1, 2))
+    leader = leaders.settled(isr=(1, 2))
     for second in range(1, 100):
         leader.appended(100 + 10 * second, second)
         leader.follower_fetched(2, 12, 100 + 9 * second, 0, second)
         if leader.expire(second):
             break
-    assert pending(leader) == proposal(1)
-    assert LAG_TIME_MAX_S < second < 2 * LAG_TIME_MAX_S
+    assert leaders.pending(leader) == leaders.proposal(1)
+    assert leaders.LAG_TIME_MAX_S < second < 2 * leaders.LAG_TIME_MAX_S
 
 
 def test_two_members_leave_together() -> None:
-    leader = settled()
+    leader = leaders.settled()
     leader.appended(110, 1.0)
-    assert leader.expire(31.0) == [proposal(1)]
+    assert leader.expire(31.0) == [leaders.proposal(1)]
 
 
 def test_a_member_that_lost_records_leaves_at_once() -> None:
     """Its disk failed and it begins behind the high watermark: it must not be elected."""
-    leader = settled()
-    assert leader.follower_fetched(2, 12, 40, 0, 1.0) == [proposal(1, 3)]
+    leader = leaders.settled()
+    assert leader.follower_fetched(2, 12, 40, 0, 1.0) == [leaders.proposal(1, 3)]
     assert leader.image_changed((1, 2, 3), (1, 3), 5, 8, 1.1) == []
     leader.follower_fetched(2, 12, 90, 0, 1.2)
     leader.appended(110, 1.3)
@@ -140,15 +133,17 @@ def test_a_member_that_lost_records_leaves_at_once() -> None:
 
 
 def test_a_member_that_lost_records_while_the_isr_changes_leaves_later() -> None:
-    leader = settled(isr=(1, 2))
+    leader = leaders.settled(isr=(1, 2))
     leader.follower_fetched(3, 13, 100, 0, 0.1)
     assert leader.follower_fetched(2, 12, 40, 0, 0.2) == []
     assert leader.image_changed((1, 2, 3), (1, 2, 3), 5, 8, 0.3) == []
-    assert leader.follower_fetched(2, 12, 41, 0, 0.4)[0] == proposal(1, 3, partition_epoch=8)
+    assert leader.follower_fetched(2, 12, 41, 0, 0.4)[0] == leaders.proposal(
+        1, 3, partition_epoch=8
+    )
 
 
 def test_a_shorter_lag_time_counts_from_the_past() -> None:
-    leader = settled()
+    leader = leaders.settled()
     leader.appended(110, 10.0)
     leader.configure(min_insync=1, lag_time_max_s=5.0, is_sync_counted=False, now=12.0)
     assert leader.deadline() == 15.0
@@ -157,14 +152,14 @@ def test_a_shorter_lag_time_counts_from_the_past() -> None:
 # --- refused joins --------------------------------------------------------------------------------
 
 
-WITHDRAWAL = proposal(1, 2, leader=1)
+WITHDRAWAL = leaders.proposal(1, 2, leader=1)
 
 
 def refused_join() -> LeaderReplica:
     """The controller says that broker 3 may not join; its records count no more at 0.2."""
-    leader = settled(isr=(1, 2))
+    leader = leaders.settled(isr=(1, 2))
     leader.follower_fetched(3, 13, 100, 0, 0.1)
-    join = pending(leader)
+    join = leaders.pending(leader)
     assert leader.isr_refused(join, ErrorCode.INELIGIBLE_REPLICA, 0.2) == [WITHDRAWAL]
     return leader
 
@@ -183,7 +178,7 @@ def test_a_refused_join_is_tried_again_later() -> None:
     leader.image_changed((1, 2, 3), (1, 2), 5, 8, 0.3)
     assert leader.follower_fetched(3, 13, 100, 0, 0.4) == []
     assert leader.deadline() == 0.7
-    assert leader.expire(0.7) == [proposal(1, 2, 3, partition_epoch=8)]
+    assert leader.expire(0.7) == [leaders.proposal(1, 2, 3, partition_epoch=8)]
 
 
 def test_the_join_that_was_withdrawn_may_still_have_happened() -> None:

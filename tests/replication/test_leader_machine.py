@@ -8,19 +8,8 @@ from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from minikafka import replication
 from minikafka.protocol.errors import ErrorCode
-from minikafka.replication import (
-    AdvanceHighWatermark,
-    BeginEpoch,
-    EligibleBrokers,
-    Freeze,
-    LeaderEffect,
-    LeaderReplica,
-    Pending,
-    ProposeIsr,
-    ReplicaFetchRefused,
-    Thaw,
-)
 from tests.replication.leaders import REFUSALS
 
 FOLLOWERS = st.sampled_from((2, 3))
@@ -37,11 +26,7 @@ class LeaderMachine(RuleBasedStateMachine):
         high_watermark=st.integers(0, 5),
     )
     def begin(
-        self,
-        isr: tuple[int, ...],
-        min_insync: int,
-        behind: tuple[int, int],
-        high_watermark: int,
+        self, isr: tuple[int, ...], min_insync: int, behind: tuple[int, int], high_watermark: int
     ) -> None:
         self.now = 0.0
         self.isr = isr
@@ -53,11 +38,11 @@ class LeaderMachine(RuleBasedStateMachine):
         self.min_insync = min_insync
         self.epochs = {1: 11, 2: 12, 3: 13}
         self.next_epoch = 14
-        self.brokers = EligibleBrokers(dict(self.epochs))
-        self.on_their_way: list[ProposeIsr] = []
+        self.brokers = replication.EligibleBrokers(dict(self.epochs))
+        self.on_their_way: list[replication.ProposeIsr] = []
         self.next_leader = -1
         self.is_frozen = False
-        self.leader = LeaderReplica(
+        self.leader = replication.LeaderReplica(
             node_id=1,
             replicas=(1, 2, 3),
             isr=isr,
@@ -72,26 +57,26 @@ class LeaderMachine(RuleBasedStateMachine):
         )
         self.carry_out(self.leader.begin(0.0))
 
-    def carry_out(self, effects: list[LeaderEffect]) -> None:
+    def carry_out(self, effects: list[replication.LeaderEffect]) -> None:
         for effect in effects:
             match effect:
-                case AdvanceHighWatermark(offset):
+                case replication.AdvanceHighWatermark(offset):
                     self.advance(offset)
-                case ProposeIsr():
+                case replication.ProposeIsr():
                     assert 1 in effect.broker_ids
                     assert effect.leader_epoch == self.leader_epoch
                     self.on_their_way.append(effect)
-                case BeginEpoch(epoch, start_offset):
+                case replication.BeginEpoch(epoch, start_offset):
                     assert (epoch, start_offset) == (self.leader_epoch, self.end)
-                case Freeze():
+                case replication.Freeze():
                     assert not self.is_frozen
                     self.is_frozen = True
-                case Thaw():
+                case replication.Thaw():
                     assert self.is_frozen
                     self.is_frozen = False
 
     def advance(self, offset: int) -> None:
-        """What is committed is on the disks of all that are in the ISR, whoever knows that."""
+        """What is committed is on the disks of all members of the ISR, known or not."""
         assert offset <= self.end
         assert len(self.leader.isr.isr) >= self.min_insync
         for member in self.isr:
@@ -122,7 +107,7 @@ class LeaderMachine(RuleBasedStateMachine):
     def tell(self, follower: int, broker_epoch: int, offset: int) -> None:
         try:
             effects = self.leader.follower_fetched(follower, broker_epoch, offset, 0, self.now)
-        except ReplicaFetchRefused:
+        except replication.ReplicaFetchRefused:
             return
         self.carry_out(effects)
 
@@ -161,11 +146,11 @@ class LeaderMachine(RuleBasedStateMachine):
 
     @rule(error_code=st.sampled_from(REFUSALS))
     def refuse_blindly(self, error_code: ErrorCode) -> None:
-        """Nobody was reached, or somebody who has no say."""
-        if isinstance(self.leader.isr, Pending):
+        """No controller was reached, or a deposed one."""
+        if isinstance(self.leader.isr, replication.Pending):
             self.refuse(self.leader.isr.proposal, error_code)
 
-    def refuse(self, proposal: ProposeIsr, error_code: ErrorCode) -> None:
+    def refuse(self, proposal: replication.ProposeIsr, error_code: ErrorCode) -> None:
         self.carry_out(self.leader.isr_refused(proposal, error_code, self.now))
 
     @rule(follower=FOLLOWERS, lost=st.integers(0, 3), is_told=st.booleans())

@@ -4,18 +4,12 @@ from typing import Any
 
 import pytest
 
+from minikafka import replication
 from minikafka.protocol.errors import ErrorCode
-from minikafka.replication import (
-    AdvanceHighWatermark,
-    BeginEpoch,
-    Committed,
-    EligibleBrokers,
-    LeaderReplica,
-)
 from tests.replication.leaders import REFUSALS, broker_epochs, leader_of, pending, proposal, settled
 
 
-def joining(**changes: Any) -> LeaderReplica:
+def joining(**changes: Any) -> replication.LeaderReplica:
     """Broker 3 is about to join, proposed at 0.0."""
     leader = settled(isr=(1, 2), **changes)
     assert leader.follower_fetched(3, 13, 100, 0, 0.0) == [proposal(1, 2, 3)]
@@ -47,14 +41,14 @@ def test_a_refused_proposal_is_sent_again_unchanged(error_code: ErrorCode) -> No
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
 
 
-def test_the_metadata_log_says_what_became_of_it() -> None:
+def test_the_metadata_log_decides_the_outcome() -> None:
     leader = joining()
     assert leader.image_changed((1, 2, 3), (1, 2, 3), 5, 8, 0.1) == []
-    assert leader.isr == Committed((1, 2, 3))
+    assert leader.isr == replication.Committed((1, 2, 3))
     # A copy of the proposal comes late, and its answer is about a state that is over.
     refused = leader.isr_refused(proposal(1, 2, 3), ErrorCode.INVALID_UPDATE_VERSION, 0.2)
     assert refused == []
-    assert leader.isr == Committed((1, 2, 3))
+    assert leader.isr == replication.Committed((1, 2, 3))
 
 
 def test_the_same_state_again_ends_no_proposal() -> None:
@@ -63,7 +57,7 @@ def test_the_same_state_again_ends_no_proposal() -> None:
     assert pending(leader) == proposal(1, 2, 3)
 
 
-def test_old_news_are_no_news() -> None:
+def test_an_older_state_changes_nothing() -> None:
     leader = joining()
     assert leader.image_changed((1, 2, 3), (1, 2), 5, 6, 0.1) == []
     assert leader.image_changed((1, 2, 3), (1, 2), 4, 9, 0.1) == []
@@ -72,13 +66,13 @@ def test_old_news_are_no_news() -> None:
 
 def test_another_change_ends_the_proposal() -> None:
     """The controller fenced broker 2 before it saw the proposal, which it will refuse."""
-    brokers = EligibleBrokers(broker_epochs(1, 2, 3))
+    brokers = replication.EligibleBrokers(broker_epochs(1, 2, 3))
     leader = joining(brokers=brokers)
     leader.appended(110, 0.1)
     assert leader.follower_fetched(3, 13, 110, 0, 0.2) == []
     brokers.epochs = broker_epochs(1, 3)
     effects = leader.image_changed((1, 2, 3), (1,), 5, 8, 0.3)
-    assert effects == [AdvanceHighWatermark(110), proposal(1, 3, partition_epoch=8)]
+    assert effects == [replication.AdvanceHighWatermark(110), proposal(1, 3, partition_epoch=8)]
 
 
 def test_answers_to_other_proposals_mean_nothing() -> None:
@@ -93,7 +87,7 @@ def test_an_answer_without_a_proposal_means_nothing() -> None:
     leader = settled()
     refused = leader.isr_refused(proposal(1, 2, 3), ErrorCode.INELIGIBLE_REPLICA, 0.1)
     assert refused == []
-    assert leader.isr == Committed((1, 2, 3))
+    assert leader.isr == replication.Committed((1, 2, 3))
 
 
 # --- the metadata log -----------------------------------------------------------------------------
@@ -102,18 +96,18 @@ def test_an_answer_without_a_proposal_means_nothing() -> None:
 def test_the_next_leader_epoch_begins_at_the_end() -> None:
     leader = settled(isr=(1, 2))
     leader.appended(110, 1.0)
-    assert leader.image_changed((1, 2, 3), (1, 2), 6, 8, 2.0) == [BeginEpoch(6, 110)]
+    assert leader.image_changed((1, 2, 3), (1, 2), 6, 8, 2.0) == [replication.BeginEpoch(6, 110)]
     assert leader.epoch_start_offset == 110
     # What broker 2 had is forgotten; it has time to fetch.
     assert leader.deadline() == 32.0
     leader.appended(120, 2.1)
-    assert leader.follower_fetched(2, 12, 110, 0, 2.2) == [AdvanceHighWatermark(110)]
+    assert leader.follower_fetched(2, 12, 110, 0, 2.2) == [replication.AdvanceHighWatermark(110)]
 
 
 def test_a_proposal_ends_with_its_leader_epoch() -> None:
     leader = joining()
     leader.image_changed((1, 2, 3), (1, 2), 6, 8, 1.0)
-    assert leader.isr == Committed((1, 2))
+    assert leader.isr == replication.Committed((1, 2))
     assert leader.isr_refused(proposal(1, 2, 3), ErrorCode.FENCED_LEADER_EPOCH, 1.1) == []
     assert leader.expire(6.0) == []
 
@@ -122,7 +116,7 @@ def test_a_replica_is_added_while_leading() -> None:
     leader = settled(replicas=(1, 2), isr=(1, 2))
     leader.image_changed((1, 2, 3), (1, 2), 5, 8, 1.0)
     leader.appended(110, 1.1)
-    assert leader.follower_fetched(2, 12, 110, 0, 1.2) == [AdvanceHighWatermark(110)]
+    assert leader.follower_fetched(2, 12, 110, 0, 1.2) == [replication.AdvanceHighWatermark(110)]
     assert leader.follower_fetched(3, 13, 110, 0, 1.3) == [proposal(1, 2, 3, partition_epoch=8)]
 
 
@@ -131,7 +125,7 @@ def test_a_replica_is_removed_while_leading() -> None:
     leader.appended(110, 1.0)
     leader.follower_fetched(2, 12, 110, 0, 1.1)
     effects = leader.image_changed((1, 2), (1, 2), 5, 8, 1.2)
-    assert effects == [AdvanceHighWatermark(110)]
+    assert effects == [replication.AdvanceHighWatermark(110)]
     assert leader.progress_of(3) is None
 
 
@@ -139,13 +133,13 @@ def test_a_replica_that_becomes_the_only_one() -> None:
     leader = settled()
     leader.appended(110, 1.0)
     assert leader.image_changed((1,), (1,), 6, 8, 1.2) == [
-        BeginEpoch(6, 110),
-        AdvanceHighWatermark(110),
+        replication.BeginEpoch(6, 110),
+        replication.AdvanceHighWatermark(110),
     ]
-    assert leader.appended(120, 1.3) == [AdvanceHighWatermark(120)]
+    assert leader.appended(120, 1.3) == [replication.AdvanceHighWatermark(120)]
     leader.image_changed((1, 2), (1,), 6, 9, 1.4)
     leader.follower_fetched(2, 12, 90, 0, 1.5)
-    assert leader.appended(130, 1.6) == [AdvanceHighWatermark(130)]
+    assert leader.appended(130, 1.6) == [replication.AdvanceHighWatermark(130)]
 
 
 def test_a_new_leader_has_time_for_its_isr_but_not_for_others() -> None:
@@ -153,4 +147,4 @@ def test_a_new_leader_has_time_for_its_isr_but_not_for_others() -> None:
     assert leader.deadline() == 30.0
     # Broker 3 was not in sync: its first fetch, far behind, holds nothing back.
     leader.follower_fetched(3, 13, 10, 0, 0.1)
-    assert leader.follower_fetched(2, 12, 100, 0, 0.2) == [AdvanceHighWatermark(100)]
+    assert leader.follower_fetched(2, 12, 100, 0, 0.2) == [replication.AdvanceHighWatermark(100)]

@@ -9,9 +9,9 @@ from itertools import count
 import pytest
 from pyspark.sql import SparkSession
 
+from minikafka import testing
 from minikafka_client.sync import AdminClient
 from minikafka_client.types import NewTopic
-from tests.live_broker import LiveBroker
 from tests.spark.session import new_session
 
 MakeTopic = Callable[..., str]
@@ -35,15 +35,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Generator[LiveBroker]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Generator[testing.Broker]:
     """`minikafka serve`, one for each process; use topics of your own."""
     settings = {"transaction.two.phase.commit.enable": "true"}
-    with LiveBroker(tmp_path_factory.mktemp("broker"), settings) as running:
+    with testing.broker(settings, directory=tmp_path_factory.mktemp("broker")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def admin(broker: LiveBroker) -> Generator[AdminClient]:
+def admin(broker: testing.Broker) -> Generator[AdminClient]:
     """An administrator of that broker."""
     with AdminClient(broker.bootstrap) as client:
         yield client
@@ -51,7 +51,7 @@ def admin(broker: LiveBroker) -> Generator[AdminClient]:
 
 @pytest.fixture(scope="session")
 def make_topic(admin: AdminClient) -> MakeTopic:
-    """Creates a topic that nobody else uses: `make_topic(partitions, **configs)`."""
+    """Creates a new topic: `make_topic(partitions, **configs)`."""
     numbers = count()
 
     def make(partitions: int = 1, prefix: str = "topic", **configs: str) -> str:

@@ -13,7 +13,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
-    # Quick to start; what the second compiler gains, no test runs long enough to see.
+    # Quick to start; no test runs long enough to profit from the second compiler.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
     "spark.log.level": "FATAL",
     "spark.sql.session.timeZone": "UTC",
@@ -44,5 +44,5 @@ def new_session(folder: Path, **more: str) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what pyspark says of other packages' versions
+        warnings.simplefilter("ignore")  # about the versions of other packages
         return builder.getOrCreate()

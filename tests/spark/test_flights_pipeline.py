@@ -1,4 +1,4 @@
-"""The pipeline of examples/flights on a few made-up flights: what lands, and that it lands once."""
+"""The pipeline of examples/flights on a few made-up flights: each lands once."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pyspark.sql import SparkSession
 from examples.demo.spark_side import audit, landed
 from examples.flights.feed import Flight, counts_of, end_of_feed
 from examples.flights.pipeline import Place, start
+from minikafka.testing import Broker
 from minikafka_client.sync import Producer
-from tests.live_broker import LiveBroker
 from tests.spark.conftest import MakeTopic
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_all_flights_land_once_over_restarts(
-    spark: SparkSession, broker: LiveBroker, make_topic: MakeTopic, tmp_path: Path
+    spark: SparkSession, broker: Broker, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     place = Place(broker.bootstrap, tmp_path, make_topic(2), make_topic(1))
     flights = [

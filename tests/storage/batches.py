@@ -1,4 +1,4 @@
-"""Record batches for the tests of the storage floor."""
+"""Record batches for the storage tests."""
 
 from random import Random
 from typing import Any

@@ -1,4 +1,4 @@
-"""Compacted logs for the tests of the storage floor."""
+"""Compacted logs for the storage tests."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A data directory for the tests of the storage floor."""
+"""A data directory for the storage tests."""
 
 from random import Random
 

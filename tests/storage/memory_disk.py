@@ -1,4 +1,4 @@
-"""A disk in memory that behaves as badly as a real one may.
+"""A disk in memory that can misbehave like a real one.
 
 It keeps two versions of everything: what the running process sees (the page cache) and what has
 been made durable. `crash(power_loss=True)` throws away what was not: of each file's unsynced
@@ -170,7 +170,7 @@ class MemoryLock:
 
 
 class MemoryDisk:
-    """See the module's text.
+    """See the module.
 
     Attributes:
         now_ms: Written into files as their modification time.
@@ -197,13 +197,13 @@ class MemoryDisk:
     # --- faults ------------------------------------------------------------------------------
 
     def check(self, operation: str, path: str) -> None:
-        """Fail, if the fault says so."""
+        """Raise if the fault says so."""
         code = self.fault(operation, path) if self.fault is not None else None
         if code is not None:
             raise OSError(code, f"{operation} fails on purpose", path)
 
     def fail(self, operation: str, path_part: str = "", *, code: int = errno.EIO) -> None:
-        """Let every such operation on paths that contain `path_part` fail, until `heal`."""
+        """Make this operation fail on paths that contain `path_part`, until `heal`."""
 
         def fault(current: str, path: str) -> int | None:
             return code if current == operation and path_part in path else None
@@ -216,7 +216,7 @@ class MemoryDisk:
         self.capacity_bytes = None
 
     def flip_bit(self, path: str, bit: int) -> None:
-        """Change one bit of a file, in the page cache and on the disk alike."""
+        """Change one bit of a file, in the page cache and on the disk."""
         inode = self._file(path)
         inode.content[bit // 8] ^= 1 << bit % 8
         inode.sync()
@@ -238,7 +238,7 @@ class MemoryDisk:
                 inode.lose_power(self.random)
 
     def paths(self, suffix: str = "") -> list[str]:
-        """All files whose path ends so, sorted."""
+        """All files with this suffix, sorted."""
         return sorted(
             path
             for path, inode in self._names.items()

@@ -1,4 +1,4 @@
-"""Small checked files: every flipped bit and every torn byte is noticed."""
+"""Checked files: every flipped bit and every torn byte is noticed."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from minikafka.storage.checked_file import DamagedFile, decode_checked, encode_c
 CONTENT = encode_checked("kind", ["text", 7, b"bytes", None, [1, 2], {"a": True}])
 
 
-def test_what_was_encoded_is_decoded() -> None:
+def test_decoding_returns_what_was_encoded() -> None:
     value = decode_checked("kind", CONTENT, path="file")
     assert value == ["text", 7, b"bytes", None, [1, 2], {"a": True}]
 
@@ -30,7 +30,7 @@ def test_a_flipped_bit_is_noticed(bit: int) -> None:
 
 
 def test_another_kind_is_refused() -> None:
-    with pytest.raises(DamagedFile, match="this does not hold: other"):
+    with pytest.raises(DamagedFile, match="its kind is not other"):
         decode_checked("other", CONTENT, path="file")
 
 

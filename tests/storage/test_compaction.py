@@ -8,7 +8,7 @@ from minikafka.protocol.records.batch import BatchHeader, iter_batches
 from minikafka.protocol.records.compression import Compression
 from minikafka.protocol.records.control import ControlType, encode_control_batch
 from minikafka.protocol.records.record import Record
-from minikafka.storage.offset_map import OffsetMap
+from minikafka.storage.compaction import OffsetMap
 from tests.storage.batches import NOW_MS, LogUnderTest, batch_of, read_records
 from tests.storage.compacted import close_segment, compact, compacted_log, plan_of, put, table
 
@@ -104,7 +104,7 @@ def test_an_untouched_batch_is_copied_byte_for_byte() -> None:
     assert under_test.disk.content(under_test.disk.paths(".log")[0]) == before
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_removed() -> None:
     """They are from before the topic was compacted."""
     under_test = compacted_log(cleanup_compact=False)
     under_test.append("no key", key=None)
@@ -115,7 +115,7 @@ def test_records_without_a_key_go() -> None:
     assert [record.offset for record in read_records(under_test.log)] == [1]
 
 
-def test_nonsense_stays() -> None:
+def test_a_batch_that_cannot_be_decoded_stays() -> None:
     """A batch that cannot be decoded is its producer's problem, not a reason to stop."""
     under_test = compacted_log(cleanup_compact=False)
     batch = bytearray(batch_of("abc"))
@@ -154,7 +154,7 @@ def test_a_tombstone_stays_for_delete_retention_ms() -> None:
 # --- what may be compacted ------------------------------------------------------------------------
 
 
-def test_nothing_above_the_high_watermark() -> None:
+def test_only_segments_below_the_high_watermark_are_compacted() -> None:
     """KAFKA-13194."""
     under_test = compacted_log()
     for _ in range(3):
@@ -165,7 +165,7 @@ def test_nothing_above_the_high_watermark() -> None:
     assert [source.base_offset for group in plan.groups for source in group] == [0, 1]
 
 
-def test_nothing_that_is_not_durable() -> None:
+def test_only_durable_segments_are_compacted() -> None:
     under_test = compacted_log()
     for _ in range(3):
         put(under_test, ("same", "x"))
@@ -176,7 +176,7 @@ def test_nothing_that_is_not_durable() -> None:
     assert under_test.log.plan_compaction(NOW_MS) is not None
 
 
-def test_never_the_active_segment() -> None:
+def test_the_active_segment_is_never_compacted() -> None:
     under_test = compacted_log()
     put(under_test, ("same", "x"))
     under_test.log.high_watermark = 1
@@ -206,7 +206,7 @@ def test_min_cleanable_dirty_ratio_and_max_compaction_lag_ms() -> None:
     assert under_test.log.plan_compaction(NOW_MS + 5001) is not None
 
 
-def test_what_is_compacted_is_known_after_a_restart() -> None:
+def test_the_first_dirty_offset_survives_a_restart() -> None:
     under_test = compacted_log()
     put(under_test, ("same", "x"), ("same", "y"))
     close_segment(under_test)
@@ -241,8 +241,8 @@ def test_a_producers_last_sequence_survives() -> None:
     assert [record.offset for record in read_records(log)] == [3]
 
 
-def test_markers_stay_and_their_keys_are_no_keys() -> None:
-    """KAFKA-14055: version and type of a marker may be the bytes of somebody's key."""
+def test_markers_stay_and_their_keys_do_not_count() -> None:
+    """KAFKA-14055: version and type of a marker may equal the bytes of a record's key."""
     under_test = compacted_log()
     marker = encode_control_batch(
         ControlType.COMMIT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp=NOW_MS
@@ -266,8 +266,8 @@ def test_epochs_stay_with_their_batches() -> None:
     assert len(read_records(under_test.restart())) == 1
 
 
-def test_compacted_segments_are_no_damage() -> None:
-    """Scanned after all, their gaps are not taken for lost batches, whatever the policy is now."""
+def test_gaps_in_compacted_segments_are_not_damage() -> None:
+    """When scanned, their gaps do not count as lost batches, even if the policy has changed."""
     under_test = compacted_log()
     for number in range(6):
         put(under_test, ("same" if number % 2 else f"key{number}", "x"))
@@ -283,7 +283,7 @@ def test_compacted_segments_are_no_damage() -> None:
         assert log.log_end_offset == 6
 
 
-def test_an_index_is_made_for_what_stays() -> None:
+def test_a_compacted_segment_gets_an_index() -> None:
     under_test = compacted_log(index_interval_bytes=200, segment_bytes=4000)
     for number in range(200):
         put(under_test, (f"key{number % 150}", f"value-{number}"))

@@ -1,10 +1,11 @@
-"""Compaction interrupted: by crashes, power failures, damage, truncations, retention, appends."""
+"""Compaction interrupted: crashes, power failures, damage, truncation, retention, cancellation."""
 
 import errno
 from random import Random
 
 import pytest
 
+from minikafka.storage.compaction import CompactionCancelled, CompactionPlan
 from minikafka.storage.errors import StorageError
 from minikafka.storage.scan import DamagedSegment
 from tests.storage.batches import NOW_MS, LogUnderTest, read_records
@@ -50,7 +51,7 @@ def test_a_crash_anywhere_leaves_the_old_or_the_new(failing_at: int, power_loss:
     assert under_test.names(".cleaned") == under_test.names(".swap") == []
 
 
-def test_retention_may_be_faster() -> None:
+def test_retention_may_come_first() -> None:
     under_test, expected, _ = prepared()
     plan = plan_of(under_test)
     plan.run()
@@ -62,8 +63,8 @@ def test_retention_may_be_faster() -> None:
     assert table(read_records(under_test.log)) == expected
 
 
-def test_a_truncation_may_be_faster() -> None:
-    """What was appended since into the segment that was cut must not be swapped away."""
+def test_a_truncation_may_come_first() -> None:
+    """New records in the segment that was cut must not be swapped away."""
     under_test, _, _ = prepared()
     plan = plan_of(under_test)
     plan.run()
@@ -77,7 +78,7 @@ def test_a_truncation_may_be_faster() -> None:
     assert (latest[b"new"], latest[b"newer"]) == (b"x", b"x")
 
 
-def test_appends_go_on_meanwhile() -> None:
+def test_appends_continue_during_a_compaction() -> None:
     under_test, _, _ = prepared()
     plan = plan_of(under_test)
     put(under_test, ("key0", "newer"))
@@ -95,7 +96,7 @@ def test_a_plan_that_did_not_run_changes_nothing() -> None:
     assert table(read_records(under_test.log)) == expected
 
 
-def test_damage_stops_a_compaction_and_nothing_else() -> None:
+def test_damage_stops_only_the_compaction() -> None:
     under_test, _, _ = prepared()
     under_test.disk.flip_bit(under_test.disk.paths(".log")[1], 600)
     plan = plan_of(under_test)
@@ -103,3 +104,40 @@ def test_damage_stops_a_compaction_and_nothing_else() -> None:
         plan.run()
     assert not under_test.log.complete_compaction(plan, NOW_MS)
     assert under_test.log.is_offline is None
+
+
+# --- cancelled ----------------------------------------------------------------------------------
+
+
+def log_to_cancel() -> tuple[LogUnderTest, CompactionPlan]:
+    under_test = compacted_log(min_cleanable_dirty_ratio=0.0)
+    for number in range(9):
+        under_test.append(f"{number:90}", key=f"key{number % 3}")
+    close_segment(under_test)
+    return under_test, plan_of(under_test)
+
+
+@pytest.mark.parametrize("batches_before", [0, 1, 9, 12])
+def test_a_compaction_can_be_cancelled_at_every_batch(
+    batches_before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_test, plan = log_to_cancel()
+    asked = iter([False] * batches_before)
+    monkeypatch.setattr(
+        CompactionPlan, "is_cancelled", property(lambda _: next(asked, True)), raising=False
+    )
+    with pytest.raises(CompactionCancelled):
+        plan.run()
+    monkeypatch.undo()
+    assert not under_test.log.complete_compaction(plan, NOW_MS)
+    assert len(read_records(under_test.log)) == 9
+    under_test.kill()
+    assert under_test.names(".cleaned") == []
+    assert len(read_records(under_test.log)) == 9
+
+
+def test_a_compaction_can_be_cancelled_before_it_runs() -> None:
+    _, plan = log_to_cancel()
+    plan.cancel()
+    with pytest.raises(CompactionCancelled):
+        plan.run()

@@ -1,4 +1,4 @@
-"""A cut below a recovery point: what is written there afterwards is not taken for synced."""
+"""A cut below a recovery point: later batches there are not assumed to be synced."""
 
 import pytest
 
@@ -18,8 +18,8 @@ def cut_log(seed: int = 1, *, end_offset: int = 2) -> LogUnderTest:
     return under_test
 
 
-def test_it_is_checked_after_a_power_failure() -> None:
-    """The checkpoint says that all four are on the disk, and there are bytes for as many."""
+def test_batches_after_a_cut_are_checked_after_a_power_failure() -> None:
+    """The checkpoint claims four durable records, and the file is large enough for four."""
     ends: set[int] = set()
     for seed in range(60):
         under_test = cut_log(seed)
@@ -35,7 +35,7 @@ def test_it_is_checked_after_a_power_failure() -> None:
     assert ends == {2, 3, 4}
 
 
-def test_what_was_cut_is_not_missing() -> None:
+def test_cut_records_are_not_expected() -> None:
     under_test = LogUnderTest()
     under_test.append_many(4)
     under_test.log.flush()
@@ -45,8 +45,8 @@ def test_what_was_cut_is_not_missing() -> None:
     assert log.skip_lost(leader_epoch=0, now_ms=NOW_MS) == 0
 
 
-def test_what_is_written_behind_a_cut_is_not_taken_for_committed() -> None:
-    """An unclean leader lacks what was committed: the checkpoint speaks of other records."""
+def test_batches_after_a_cut_are_not_assumed_to_be_committed() -> None:
+    """After an unclean election, the checkpoint's committed records are other ones."""
     under_test = LogUnderTest()
     under_test.append_many(4)
     under_test.log.high_watermark = 3
@@ -56,15 +56,15 @@ def test_what_is_written_behind_a_cut_is_not_taken_for_committed() -> None:
     assert (log.high_watermark, log.log_end_offset, log.expected_end_offset) == (1, 4, 1)
 
 
-def test_the_marker_goes_when_everything_is_synced_again() -> None:
+def test_the_marker_is_removed_when_everything_is_synced() -> None:
     under_test = cut_log()
     assert under_test.names(".cut") == ["00000000000000000002.cut"]
     under_test.log.flush()
     assert under_test.names(".cut") == []
-    assert under_test.log.cut_offset is None
+    assert under_test.log.cut_marker.offset is None
 
 
-def test_it_stays_as_long_as_a_checkpoint_may_claim_more() -> None:
+def test_the_marker_stays_while_a_checkpoint_may_claim_more() -> None:
     under_test = cut_log()
     under_test.log.truncate_to(3)
     under_test.log.flush()
@@ -75,21 +75,21 @@ def test_it_stays_as_long_as_a_checkpoint_may_claim_more() -> None:
     assert under_test.names(".cut") == []
 
 
-def test_a_deeper_cut_has_the_last_word() -> None:
+def test_a_deeper_cut_moves_the_marker() -> None:
     under_test = cut_log()
     under_test.log.truncate_to(1)
     assert under_test.names(".cut") == ["00000000000000000001.cut"]
 
 
-def test_of_several_markers_the_deepest_counts() -> None:
+def test_the_deepest_of_several_markers_counts() -> None:
     """The process was killed between making one and removing the other."""
     under_test = cut_log()
     under_test.disk.open(under_test.path("00000000000000000003.cut"), create=True)
     log = under_test.kill(recovery_point=4)
-    assert (log.cut_offset, log.recovery_point) == (2, 2)
+    assert (log.cut_marker.offset, log.recovery_point) == (2, 2)
 
 
-def test_a_cut_above_everything_synced_leaves_nothing() -> None:
+def test_a_cut_above_everything_synced_leaves_no_marker() -> None:
     under_test = LogUnderTest()
     under_test.append_many(4)
     under_test.log.truncate_to(2)

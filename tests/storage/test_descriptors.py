@@ -1,4 +1,4 @@
-"""Too many open files: make room and try again; the disk is not to blame, logs stay online."""
+"""Too many open files: make room and try again; the disk is fine, logs stay online."""
 
 import errno
 import os
@@ -28,7 +28,7 @@ def fail_times(count: int, real: Callable[..., object], code: int) -> Callable[.
 
 @pytest.mark.parametrize("function", ["open", "listdir"])
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
-def test_files_that_nobody_holds_make_room(
+def test_unreferenced_files_are_closed_to_make_room(
     function: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = RealDisk()
@@ -45,7 +45,7 @@ def test_files_that_nobody_holds_make_room(
 
 @pytest.mark.parametrize("function", ["open", "listdir"])
 @pytest.mark.parametrize(("times", "code"), [(2, errno.EMFILE), (1, errno.EACCES)])
-def test_the_second_failure_and_any_other_are_told(
+def test_the_second_failure_and_any_other_are_raised(
     function: str, times: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = RealDisk()
@@ -56,7 +56,7 @@ def test_the_second_failure_and_any_other_are_told(
     assert caught.value.errno == code
 
 
-def test_two_threads_may_make_room_at_once(tmp_path: Path) -> None:
+def test_two_threads_may_make_room_at_the_same_time(tmp_path: Path) -> None:
     class Emptied(OrderedDict[str, DiskFile]):
         def popitem(self, last: bool = True) -> tuple[str, DiskFile]:
             self.clear()

@@ -1,4 +1,4 @@
-"""The real disk, the cache of open files, and that the disk in memory behaves the same."""
+"""The real disk, the cache of open files, and the disk in memory, which behaves the same."""
 
 import errno
 import gc
@@ -24,7 +24,7 @@ def disk_and_root(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk,
     return disk, "root"
 
 
-def test_what_was_written_is_read_back(disk_and_root: tuple[Disk, str]) -> None:
+def test_writes_are_read_back(disk_and_root: tuple[Disk, str]) -> None:
     disk, root = disk_and_root
     file = disk.open(f"{root}/a", create=True)
     file.pwritev([b"hello ", bytearray(b"big "), memoryview(b"world")], 3)
@@ -46,10 +46,8 @@ def test_more_buffers_than_one_system_call_takes(disk_and_root: tuple[Disk, str]
     assert file.pread(0, 10_000) == b"".join(buffers)
 
 
-def test_a_write_that_stops_in_the_middle_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Large writes may be short: the kernel says how much it took."""
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large writes may be short: the kernel returns how much it wrote."""
     file = RealDisk().open(str(tmp_path / "a"), create=True)
     real_pwrite = os.pwrite
     monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: real_pwrite(fd, b"abc", at))
@@ -58,9 +56,7 @@ def test_a_write_that_stops_in_the_middle_goes_on(
     assert file.pread(0, 100) == b"abcdefghij"
 
 
-def test_a_read_that_stops_in_the_middle_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_read_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = RealDisk().open(str(tmp_path / "a"), create=True)
     file.pwritev([b"0123456789"], 0)
     real_pread = os.pread
@@ -69,7 +65,7 @@ def test_a_read_that_stops_in_the_middle_goes_on(
     assert file.pread(3, 100) == b"3456789"
 
 
-def test_opening_what_is_not_there(disk_and_root: tuple[Disk, str]) -> None:
+def test_opening_a_missing_file(disk_and_root: tuple[Disk, str]) -> None:
     disk, root = disk_and_root
     with pytest.raises(FileNotFoundError):
         disk.open(f"{root}/missing")
@@ -106,7 +102,7 @@ def test_a_file_is_replaced_as_a_whole(disk_and_root: tuple[Disk, str], sync: bo
     assert disk.list_directory(root) == ["a"]
 
 
-def test_a_replacement_that_fails_takes_no_room(
+def test_a_replacement_that_fails_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = RealDisk()
@@ -213,7 +209,7 @@ def test_the_cache_keeps_few_files_open(tmp_path: Path) -> None:
     assert open_descriptors() == before
 
 
-def test_the_file_used_last_stays(tmp_path: Path) -> None:
+def test_the_most_recently_used_file_stays_open(tmp_path: Path) -> None:
     files = FileCache(RealDisk(), 2)
     first = files.open(str(tmp_path / "1"), create=True)
     files.open(str(tmp_path / "2"), create=True)
@@ -260,10 +256,10 @@ def test_a_renamed_file_is_forgotten(tmp_path: Path) -> None:
     assert files.open(path, create=True).pread(0, 10) == b""
 
 
-# --- what the disk in memory does on purpose ------------------------------------------------------
+# --- faults of the disk in memory -----------------------------------------------------------------
 
 
-def test_power_loss_keeps_what_was_synced_and_perhaps_more() -> None:
+def test_power_loss_keeps_synced_writes_and_perhaps_more() -> None:
     outcomes: set[bytes | None] = set()
     for seed in range(200):
         disk = MemoryDisk(Random(seed))
@@ -282,7 +278,7 @@ def test_power_loss_keeps_what_was_synced_and_perhaps_more() -> None:
     assert {b"synced", b"synced-more"} <= outcomes
 
 
-def test_power_loss_forgets_names_that_were_not_synced() -> None:
+def test_power_loss_forgets_unsynced_names() -> None:
     survived: set[bool] = set()
     for seed in range(50):
         disk = MemoryDisk(Random(seed))
@@ -310,7 +306,7 @@ def test_torn_writes_have_the_size_of_a_sector() -> None:
     assert torn > 5
 
 
-def test_a_full_disk_takes_what_fits() -> None:
+def test_a_full_disk_writes_what_fits() -> None:
     disk = MemoryDisk(Random(1), capacity_bytes=10)
     disk.make_directory("d")
     file = disk.open("d/a", create=True)

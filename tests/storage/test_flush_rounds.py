@@ -1,6 +1,6 @@
-"""Flushes: many segments take several rounds, and what comes during one counts for the next."""
+"""Flushes: many segments take several rounds; appends during one count for the next."""
 
-from minikafka.storage.flushing import SEGMENTS_PER_FLUSH_MAX
+from minikafka.storage.log import SEGMENTS_PER_FLUSH_MAX
 from tests.storage.batches import NOW_MS, LogUnderTest
 
 

@@ -111,7 +111,7 @@ def test_entries_in_memory_are_lost_with_the_process() -> None:
     assert list(again.entries()) == entries[:64]
 
 
-def test_a_torn_entry_at_the_end_does_not_count() -> None:
+def test_a_torn_last_entry_is_ignored() -> None:
     disk = new_disk()
     index, entries = index_of(disk, 3)
     index.write_tail()

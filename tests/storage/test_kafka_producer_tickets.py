@@ -1,4 +1,4 @@
-"""Apache Kafka's own tickets about what partitions remember of producers, each as a scenario.
+"""Apache Kafka's own tickets about a partition's producer state, each as a scenario.
 
 KAFKA-14920 (a first record that is overtaken) is in test_transactions.py; those about the
 coordinator are in tests/coordinator/transaction/test_kafka_tickets.py.
@@ -16,7 +16,7 @@ HOUR_MS = 3_600_000
 
 
 def test_kafka_6003_a_follower_begins_in_the_middle_of_a_producers_sequences() -> None:
-    """It has nothing, and what it gets first is not the producer's first batch."""
+    """It is empty, and the first batch it gets is not the producer's first."""
     leader, follower = LogUnderTest(), LogUnderTest()
     for sequence in range(5):
         leader.append(value_at(sequence), producer=(7, 0, sequence))
@@ -25,7 +25,7 @@ def test_kafka_6003_a_follower_begins_in_the_middle_of_a_producers_sequences() -
     assert found.records is not None
     follower.log.append_as_follower(found.records.read(), now_ms=NOW_MS)
     assert follower.log.log_end_offset == 5
-    # When it leads it knows what comes next, and what was there before.
+    # As leader it knows the next sequence, and recognises retries.
     log = follower.log
     retry = batch_of(value_at(4), producer=(7, 0, 4))
     assert log.append_as_leader(retry, leader_epoch=1, now_ms=NOW_MS).is_duplicate
@@ -36,7 +36,7 @@ def test_kafka_6003_a_follower_begins_in_the_middle_of_a_producers_sequences() -
 
 @pytest.mark.parametrize("restarts", [1, 2])
 def test_kafka_7298_records_are_deleted_before_their_marker_is_written(restarts: int) -> None:
-    """What is left of the producer is a marker, and nobody knows which sequence it has reached."""
+    """Only the producer's marker is left, so its next sequence is unknown."""
     under_test = TransactionalLog(segment_bytes=200)
     for number in range(6):
         under_test.write(7, value_at(number))
@@ -47,7 +47,7 @@ def test_kafka_7298_records_are_deleted_before_their_marker_is_written(restarts:
     under_test.log.apply_retention(NOW_MS)
     for path in under_test.disk.paths("snapshot"):  # as if they had been lost
         under_test.disk.remove(path)
-    for _ in range(restarts):  # the second one finds a snapshot of what the first one knew
+    for _ in range(restarts):  # the second one finds a snapshot from the first one
         under_test.log.close()
         under_test.open()
     under_test.confirm(7, 0)
@@ -58,8 +58,8 @@ def test_kafka_7298_records_are_deleted_before_their_marker_is_written(restarts:
         under_test.log.append_as_leader(gap, leader_epoch=0, now_ms=NOW_MS)
 
 
-def test_a_new_epoch_begins_at_zero_behind_its_marker() -> None:
-    """With an epoch for each transaction it is known which sequence comes next."""
+def test_a_new_epoch_begins_at_zero_after_its_marker() -> None:
+    """With an epoch per transaction the next sequence is known."""
     under_test = TransactionalLog()
     under_test.write(7, "a", epoch=0)
     under_test.end(7, COMMIT, epoch=1, transaction_version=2)
@@ -70,7 +70,7 @@ def test_a_new_epoch_begins_at_zero_behind_its_marker() -> None:
 
 
 def test_kafka_9144_a_marker_keeps_its_producer_and_its_coordinators_epoch() -> None:
-    """Else a coordinator of before could write markers again as soon as the producer expires."""
+    """Or a deposed coordinator could write markers again once the producer has expired."""
     under_test = TransactionalLog(producer_id_expiration_ms=HOUR_MS)
     under_test.write(7, "a")
     log, state = under_test.log, under_test.log.producer_state
@@ -88,8 +88,8 @@ def test_kafka_9144_a_marker_keeps_its_producer_and_its_coordinators_epoch() -> 
         under_test.end(7, ABORT, epoch=2, coordinator_epoch=4, transaction_version=2)
 
 
-def test_kafka_9144_a_log_in_which_coordinators_epochs_go_back_can_be_read() -> None:
-    """Once written, it must neither stop a restart nor a follower."""
+def test_kafka_9144_a_log_with_decreasing_coordinator_epochs_can_be_read() -> None:
+    """It must stop neither a restart nor a follower."""
     under_test = TransactionalLog()
     for number, coordinator_epoch in enumerate((5, 4)):
         under_test.write(7, "a", epoch=number)
@@ -100,7 +100,7 @@ def test_kafka_9144_a_log_in_which_coordinators_epochs_go_back_can_be_read() -> 
             coordinator_epoch=coordinator_epoch,
             transaction_version=2,
         )
-        # As an expired producer allowed it.
+        # As when the producer had expired.
         under_test.log.producer_state.expire(now_ms=NOW_MS + HOUR_MS, expiration_ms=0)
     found = under_test.log.read(0, size_bytes_max=10_000, upper_bound_offset=4)
     assert found.records is not None
@@ -114,8 +114,8 @@ def test_kafka_9144_a_log_in_which_coordinators_epochs_go_back_can_be_read() -> 
 
 
 @pytest.mark.parametrize("reopens", [False, True])
-def test_kafka_19999_a_marker_that_comes_again_is_there_already(reopens: bool) -> None:
-    """Its answer was lost, or its coordinator has loaded the decision after a failover."""
+def test_kafka_19999_a_repeated_marker_is_not_appended(reopens: bool) -> None:
+    """The response was lost, or the coordinator loaded its decision again after a failover."""
     under_test = TransactionalLog()
     under_test.write(7, "a")
     assert under_test.end(7, COMMIT, epoch=1, transaction_version=2) is not None

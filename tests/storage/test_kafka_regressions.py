@@ -25,7 +25,7 @@ def test_kafka_5634_retention_deletes_nothing_above_the_high_watermark() -> None
 
 
 def test_kafka_6683_a_failed_append_leaves_no_producer_state() -> None:
-    """Or the retry would be taken for a duplicate, and acknowledged without being there."""
+    """Or the retry would count as a duplicate and be acknowledged without being stored."""
     under_test = LogUnderTest()
     under_test.append("a", producer=(1, 0, 0))
     under_test.disk.fail("pwritev", ".log")
@@ -45,8 +45,8 @@ def test_kafka_6683_a_refused_append_leaves_no_producer_state() -> None:
 
 
 @pytest.mark.parametrize("failing", [".index", "snapshot", "leader-epoch"])
-def test_kafka_7866_a_failing_side_file_gives_no_offset_twice(failing: str) -> None:
-    """There the records were written, the index failed, and the next append got their offsets."""
+def test_kafka_7866_a_failing_index_assigns_no_offset_twice(failing: str) -> None:
+    """The records were written, the index failed, and the next append got their offsets."""
     under_test = LogUnderTest(index_interval_bytes=1, segment_bytes=6000)
     accepted: list[str] = []
     under_test.disk.fail("pwritev", failing)
@@ -73,7 +73,7 @@ def test_kafka_7866_a_failing_side_file_gives_no_offset_twice(failing: str) -> N
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EROFS])
 def test_kafka_10778_no_append_after_an_io_error(code: int) -> None:
-    """The next append would write behind bytes of which nobody knows what they are."""
+    """The next append would follow bytes of unknown content."""
     under_test = LogUnderTest()
     under_test.append("a")
     under_test.disk.fail("pwritev", ".log", code=code)
@@ -99,14 +99,14 @@ def test_kafka_10778_no_acknowledgement_after_a_failed_sync() -> None:
     error = under_test.log.fail(caught.value)
     under_test.disk.heal()
     assert under_test.log.recovery_point == 0
-    with pytest.raises(StorageError) as told:
+    with pytest.raises(StorageError) as raised:
         under_test.log.flush()
-    assert told.value is error
+    assert raised.value is error
 
 
 @pytest.mark.parametrize("size_bytes_max", [1, 100, 10_000])
 def test_kafka_9807_9835_no_read_above_the_bound(size_bytes_max: int) -> None:
-    """Whatever the limits, also when the bound moves between segments."""
+    """With any limit, and also when the bound moves between segments."""
     under_test = LogUnderTest(segment_bytes=250)
     under_test.append_many(20)
     for bound in range(21):
@@ -135,7 +135,7 @@ def test_kafka_10533_a_flushed_offset_never_goes_back() -> None:
 
 
 def test_a_restart_between_a_batch_and_its_retry_makes_no_duplicate() -> None:
-    """What KAFKA-20357 is about on one broker: the retry arrives after the crash."""
+    """KAFKA-20357 on one broker: the retry arrives after the crash."""
     under_test = LogUnderTest(segment_bytes=300)
     for sequence in range(12):
         under_test.append(value_at(sequence), producer=(1, 0, sequence))

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.storage.checked_file import DamagedFile, encode_checked
-from minikafka.storage.leader_epochs import LeaderEpochCache
-from minikafka.storage.results import EpochEndOffset
+from minikafka.storage.leader_epochs import EpochEndOffset, LeaderEpochCache
 
 UNDEFINED = EpochEndOffset(-1, -1)
 
@@ -43,12 +42,12 @@ def test_unknown_epochs() -> None:
     assert cache.end_offset_for(1, 30) == EpochEndOffset(1, 3)
 
 
-def test_an_epoch_without_records_gives_way() -> None:
+def test_an_epoch_without_records_is_dropped() -> None:
     cache = cache_of((1, 0), (2, 10), (3, 10), (4, 8))
     assert cache.entries == [(1, 0), (4, 8)]
 
 
-def test_old_news_changes_nothing() -> None:
+def test_an_old_epoch_changes_nothing() -> None:
     cache = cache_of((5, 10))
     cache.is_dirty = False
     cache.assign(5, 20)
@@ -106,7 +105,7 @@ def test_clear() -> None:
 def test_against_a_list_of_the_epoch_of_each_offset(
     assignments: list[tuple[int, int]],
 ) -> None:
-    """Whatever is assigned, the entries rise, and each offset has one epoch."""
+    """The entries always rise, and each offset has one epoch."""
     cache = LeaderEpochCache()
     epochs = [-1] * 101
     latest = -1
@@ -125,7 +124,7 @@ def test_against_a_list_of_the_epoch_of_each_offset(
     assert LeaderEpochCache.decode(cache.encode(), path="file").entries == cache.entries
 
 
-def test_a_file_that_contradicts_itself_is_refused() -> None:
+def test_a_file_with_decreasing_epochs_is_refused() -> None:
     for entries in ([[3, 0], [2, 5]], [[1, 9], [2, 5]]):
         content = encode_checked("leader-epochs", entries)
         with pytest.raises(DamagedFile, match="both have to rise"):

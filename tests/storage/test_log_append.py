@@ -8,7 +8,7 @@ from minikafka.protocol.records.batch import iter_batches
 from minikafka.protocol.records.control import ControlType, encode_control_batch
 from minikafka.protocol.records.record import decode_records
 from minikafka.storage import errors
-from minikafka.storage.results import AppendResult
+from minikafka.storage.log import AppendResult
 from minikafka.storage.validation import BATCHES_PER_APPEND_MAX
 from tests.storage.batches import (
     NOW_MS,
@@ -49,7 +49,7 @@ def test_log_append_time() -> None:
     assert under_test.log.segments[0].max_timestamp() == NOW_MS + 7
 
 
-def test_a_retry_is_answered_with_the_original_append() -> None:
+def test_a_retry_returns_the_original_append() -> None:
     under_test = LogUnderTest(message_timestamp_type="LogAppendTime")
     under_test.append("x")
     batch = batch_of("a", "b", producer=(1, 0, 0))
@@ -68,7 +68,7 @@ def test_a_retry_with_create_time_has_no_append_time() -> None:
     assert result == AppendResult(0, 0, -1, 0, is_duplicate=True)
 
 
-def test_an_internal_append_may_bring_several_batches() -> None:
+def test_an_internal_append_may_have_several_batches() -> None:
     under_test = LogUnderTest()
     marker = encode_control_batch(
         ControlType.COMMIT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp=NOW_MS
@@ -135,14 +135,14 @@ def test_a_follower_keeps_offsets_and_epochs() -> None:
     assert follower.log.producer_state.last_offsets() == {1: 2}
 
 
-def test_a_follower_takes_gaps_that_compaction_left() -> None:
+def test_a_follower_accepts_gaps_from_compaction() -> None:
     follower = LogUnderTest()
     batch = batch_of("a", base_offset=7, leader_epoch=0)
     follower.log.append_as_follower(batch, now_ms=NOW_MS)
     assert values_by_offset(follower.log) == {7: "a"}
 
 
-def test_a_follower_with_smaller_segments_takes_what_its_leader_has() -> None:
+def test_a_follower_may_have_smaller_segments() -> None:
     leader, follower = LogUnderTest(), LogUnderTest(segment_bytes=200)
     leader.append_many(10)
     leader.append("x" * 500)
@@ -152,7 +152,7 @@ def test_a_follower_with_smaller_segments_takes_what_its_leader_has() -> None:
     assert len(follower.log.segments) == 7
 
 
-def test_a_follower_takes_more_batches_than_a_leader_appends_at_once() -> None:
+def test_a_follower_accepts_more_batches_than_a_leader_appends_at_once() -> None:
     follower = LogUnderTest()
     count = BATCHES_PER_APPEND_MAX + 1
     content = b"".join(batch_of("", base_offset=offset, leader_epoch=0) for offset in range(count))
@@ -167,7 +167,7 @@ def test_a_follower_takes_more_batches_than_a_leader_appends_at_once() -> None:
         (batch_of("a", base_offset=1, leader_epoch=1), "leader epoch 1, the one before it has 2"),
     ],
 )
-def test_a_follower_refuses_what_does_not_follow(batch: bytes, match: str) -> None:
+def test_a_follower_refuses_batches_that_do_not_follow(batch: bytes, match: str) -> None:
     follower = LogUnderTest()
     follower.append("a", leader_epoch=2)
     with pytest.raises(errors.UnexpectedAppendOffset, match=match):
@@ -204,7 +204,7 @@ def test_an_old_segment_is_closed_by_the_next_append() -> None:
     assert len(under_test.log.segments) == 2
 
 
-def test_segment_ms_counts_from_the_first_batch_after_a_restart_too() -> None:
+def test_segment_ms_counts_from_the_first_batch_after_a_restart() -> None:
     under_test = LogUnderTest(segment_ms=1000)
     under_test.append("a", timestamp=NOW_MS - 5000)
     under_test.restart()
@@ -238,14 +238,14 @@ def test_relative_offsets_stay_within_31_bits() -> None:
     assert [record.offset for record in read_records(follower.log)] == [0, 2**31 - 1, 2**31]
 
 
-def test_rolling_by_hand() -> None:
+def test_roll() -> None:
     under_test = LogUnderTest()
     under_test.log.roll(NOW_MS)
     assert len(under_test.log.segments) == 1
     under_test.append("a")
     under_test.log.roll(NOW_MS)
     assert under_test.names(".log") == ["00000000000000000000.log", "00000000000000000001.log"]
-    assert under_test.log.active_segment.base_offset == 1
+    assert under_test.log.segments[-1].base_offset == 1
 
 
 def test_a_leftover_file_is_emptied_by_a_new_segment() -> None:
@@ -294,7 +294,7 @@ def test_a_disk_that_fails_takes_the_log_offline(operation: str, code: int) -> N
     assert values_by_offset(under_test.kill()) == {0: "a"}
 
 
-def test_a_failed_append_that_cannot_be_cut_off_either(
+def test_a_failed_append_that_cannot_be_cut_off(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     under_test = LogUnderTest()
@@ -309,7 +309,7 @@ def test_a_failed_append_that_cannot_be_cut_off_either(
     assert found in ({0: "a"}, {0: "a", 1: "b" * 100})
 
 
-def test_the_first_failure_is_the_one_that_is_told() -> None:
+def test_the_first_failure_is_reported() -> None:
     under_test = LogUnderTest()
     first = under_test.log.fail(OSError(errno.EIO, "first"))
     assert under_test.log.fail(OSError(errno.EIO, "second")) is first

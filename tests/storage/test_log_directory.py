@@ -1,4 +1,4 @@
-"""The data directory: whose it is, and opening everything in it."""
+"""The data directory: its owner, and opening everything in it."""
 
 from pathlib import Path
 from random import Random
@@ -10,12 +10,11 @@ from minikafka.storage.directory_meta import FORMAT_VERSION
 from minikafka.storage.disk import RealDisk
 from minikafka.storage.errors import DirectoryLocked, StorageError, WrongDataDirectory
 from minikafka.storage.log_directory import LogDirectory
-from minikafka.storage.partition_identity import claim_partition
 from tests.storage.batches import NOW_MS, values_by_offset
 from tests.storage.directories import CONFIG, ID, OTHER_ID, DirectoryUnderTest, all_of, append
 from tests.storage.memory_disk import MemoryDisk
 
-# --- whose it is ----------------------------------------------------------------------------------
+# --- the owner ------------------------------------------------------------------------------------
 
 
 def test_a_new_directory_gets_the_new_cluster_id() -> None:
@@ -47,12 +46,14 @@ def test_a_closed_directory_holds_no_file_open() -> None:
         (1, "other", "not to node 1 of cluster 'other'"),
     ],
 )
-def test_somebody_elses_directory(node_id: int, cluster_id: str | None, match: str) -> None:
+def test_a_directory_of_another_owner_is_refused(
+    node_id: int, cluster_id: str | None, match: str
+) -> None:
     under_test = DirectoryUnderTest()
     under_test.directory.close()
     with pytest.raises(WrongDataDirectory, match=match):
         under_test.open(node_id=node_id, cluster_id=cluster_id)
-    assert under_test.open().cluster_id == "new"  # the lock was given back
+    assert under_test.open().cluster_id == "new"  # the lock was released
 
 
 def test_a_newer_format_is_refused() -> None:
@@ -64,7 +65,7 @@ def test_a_newer_format_is_refused() -> None:
         under_test.open()
 
 
-def test_a_damaged_meta_file_is_no_new_directory() -> None:
+def test_a_directory_with_a_damaged_meta_file_is_not_new() -> None:
     under_test = DirectoryUnderTest()
     under_test.directory.close()
     under_test.disk.flip_bit("root/meta", 77)
@@ -83,7 +84,7 @@ def test_only_one_broker_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("how", ["kill", "restart"])
-def test_everything_is_there_again(how: str) -> None:
+def test_everything_survives(how: str) -> None:
     under_test = DirectoryUnderTest()
     for topic, partition in (("t", 0), ("t", 1), ("a-b.c_d", 12)):
         append(under_test.create(topic, partition), 10 + partition)
@@ -96,7 +97,7 @@ def test_everything_is_there_again(how: str) -> None:
     assert directory.offline == {}
 
 
-def test_a_clean_stop_is_told_once() -> None:
+def test_a_clean_stop_is_reported_once() -> None:
     under_test = DirectoryUnderTest()
     assert under_test.restart().was_clean_shutdown
     assert not under_test.kill().was_clean_shutdown
@@ -134,14 +135,14 @@ def test_one_damaged_partition_does_not_stop_the_others(caplog: pytest.LogCaptur
         under_test.create(partition=1)
     with pytest.raises(KeyError, match="no partition t-1"):
         directory.reopen_log("t", 1, CONFIG, now_ms=NOW_MS)
-    # Its records are still there, until somebody deletes the partition.
+    # Its records stay until the partition is deleted.
     assert under_test.disk.paths("t-1/00000000000000000000.log")
     directory.delete_log("t", 1, unique_suffix="x")
     append(under_test.create(partition=1, topic_id=OTHER_ID), 1)
 
 
 @pytest.mark.parametrize("change", ["damage", "remove"])
-def test_a_lost_topic_id_can_be_told_by_who_knows_it(change: str) -> None:
+def test_a_lost_topic_id_is_taken_from_the_metadata(change: str) -> None:
     under_test = DirectoryUnderTest()
     append(under_test.create(), 5)
     path = "root/t-0/partition.metadata"
@@ -155,15 +156,15 @@ def test_a_lost_topic_id_can_be_told_by_who_knows_it(change: str) -> None:
     assert under_test.kill().topic_ids == {("t", 0): ID}
 
 
-def test_a_lost_topic_id_can_be_told_later() -> None:
+def test_a_lost_topic_id_can_be_supplied_later() -> None:
     under_test = DirectoryUnderTest()
     append(under_test.create(), 5)
     under_test.disk.crash()
     under_test.disk.flip_bit("root/t-0/partition.metadata", 60)
     directory = under_test.open()
-    claim_partition(directory, ("t", 0), ID)
-    claim_partition(directory, ("t", 0), OTHER_ID)  # it has one by now
-    claim_partition(directory, ("t", 1), ID)  # there is no such partition
+    directory.claim_offline("t", 0, ID)
+    directory.claim_offline("t", 0, OTHER_ID)  # it has one by now
+    directory.claim_offline("t", 1, ID)  # there is no such partition
     assert directory.topic_ids == {("t", 0): ID}
     log = directory.reopen_log("t", 0, CONFIG, now_ms=NOW_MS)
     assert values_by_offset(log) == all_of(5)
@@ -171,7 +172,7 @@ def test_a_lost_topic_id_can_be_told_later() -> None:
     assert under_test.kill().topic_ids == {("t", 0): ID}
 
 
-def test_what_belongs_elsewhere_or_cannot_be_written_is_not_claimed() -> None:
+def test_a_partition_of_another_owner_or_that_cannot_be_written_is_not_claimed() -> None:
     under_test = DirectoryUnderTest()
     append(under_test.create(), 5)
     append(under_test.create(partition=1), 5)
@@ -180,8 +181,8 @@ def test_what_belongs_elsewhere_or_cannot_be_written_is_not_claimed() -> None:
     under_test.disk.flip_bit("root/t-0/partition.metadata", 60)
     directory = under_test.open()
     under_test.disk.fail("pwritev")
-    claim_partition(directory, ("t", 0), ID)
-    claim_partition(directory, ("t", 7), ID)
+    directory.claim_offline("t", 0, ID)
+    directory.claim_offline("t", 7, ID)
     assert directory.topic_ids == {}
     assert set(directory.offline) == {("t", 0), ("t", 7)}
 
@@ -207,7 +208,7 @@ def test_an_unreadable_partition_is_offline_and_can_be_opened_later() -> None:
     assert set(directory.offline) == {("t", 0)}
     with pytest.raises(StorageError):
         under_test.create()
-    # Checkpoints that are written meanwhile keep what is known about it.
+    # Checkpoints written in the meantime keep its offsets.
     directory.prepare_checkpoint().run()
     under_test.disk.crash()
     under_test.disk.fail("open", "t-0/0000")

@@ -16,7 +16,7 @@ from tests.storage.directories import CONFIG, ID, OTHER_ID, DirectoryUnderTest, 
 # --- creating and deleting ------------------------------------------------------------------------
 
 
-def test_creating_twice_is_creating_once() -> None:
+def test_creating_a_partition_again_returns_it() -> None:
     under_test = DirectoryUnderTest()
     log = under_test.create()
     assert under_test.create() is log
@@ -24,7 +24,7 @@ def test_creating_twice_is_creating_once() -> None:
         under_test.create(topic_id=OTHER_ID)
 
 
-def test_a_full_disk_refuses_a_partition_and_takes_it_later() -> None:
+def test_on_a_full_disk_a_partition_can_be_created_later() -> None:
     under_test = DirectoryUnderTest()
     under_test.disk.fail("create", "t-0")
     with pytest.raises(StorageError, match="cannot be created"):
@@ -34,8 +34,8 @@ def test_a_full_disk_refuses_a_partition_and_takes_it_later() -> None:
     assert under_test.kill().topic_ids == {("t", 0): OTHER_ID}
 
 
-def test_delete_and_recreate_is_another_topic() -> None:
-    """KIP-516: no checkpoint and no file of the old one counts for the new one."""
+def test_a_recreated_topic_is_another_topic() -> None:
+    """KIP-516: the new one inherits no checkpoint and no file from the old one."""
     under_test = DirectoryUnderTest()
     log = under_test.create()
     append(log, 20)
@@ -76,7 +76,7 @@ def test_long_topic_names_can_be_deleted() -> None:
     assert len(name) <= 255
 
 
-def test_deleting_what_is_not_there() -> None:
+def test_deleting_an_unknown_partition() -> None:
     with pytest.raises(KeyError, match="no partition t-0"):
         DirectoryUnderTest().directory.delete_log("t", 0, unique_suffix="abc")
 
@@ -93,7 +93,7 @@ def test_a_partition_that_cannot_be_deleted_is_offline() -> None:
     assert under_test.directory.delete_pending() == 1
 
 
-def test_removing_goes_on_after_an_error() -> None:
+def test_removing_is_retried_after_an_error() -> None:
     under_test = DirectoryUnderTest()
     for partition in range(2):
         under_test.create(partition=partition)
@@ -139,7 +139,7 @@ def test_a_damaged_checkpoint_loses_no_records(kind: str, caplog: pytest.LogCapt
     under_test.directory.close()
     under_test.disk.flip_bit(f"root/{kind}-offset-checkpoint", 50)
     assert values_by_offset(under_test.open().logs["t", 0]) == all_of(20)
-    assert "going on without this checkpoint" in caplog.text
+    assert "continuing without this checkpoint" in caplog.text
 
 
 def test_a_flushed_log_survives_a_power_failure_whatever_else_is_lost() -> None:
@@ -226,20 +226,20 @@ def test_no_clean_marker_when_a_log_could_not_be_closed(
     assert values_by_offset(directory.logs["t", 0]) == all_of(5)
 
 
-def test_closing_in_a_hurry(caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_can_be_ended_early(caplog: pytest.LogCaptureFixture) -> None:
     under_test = DirectoryUnderTest()
     for partition in range(3):
         append(under_test.create(partition=partition), 5)
     answers = iter([True, False])
     under_test.directory.close(may_go_on=lambda: next(answers))
-    assert "in a hurry" in caplog.text
+    assert "out of time" in caplog.text
     directory = under_test.open()
     assert not directory.was_clean_shutdown
     assert [directory.logs["t", i].recovery_point for i in range(3)] == [5, 0, 0]
     assert all(values_by_offset(log) == all_of(5) for log in directory.logs.values())
 
 
-def test_letting_go() -> None:
+def test_closing_without_syncing() -> None:
     under_test = DirectoryUnderTest()
     append(under_test.create(), 5)
     under_test.directory.close(clean=False)
@@ -262,7 +262,7 @@ def test_many_partitions_need_few_open_files(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_one_directory_that_cannot_be_removed_does_not_hold_up_the_others() -> None:
+def test_a_directory_that_cannot_be_removed_does_not_block_the_others() -> None:
     under_test = DirectoryUnderTest()
     for partition in range(3):
         under_test.create(partition=partition)
@@ -276,7 +276,7 @@ def test_one_directory_that_cannot_be_removed_does_not_hold_up_the_others() -> N
     assert under_test.directory.delete_pending() == 1
 
 
-def test_a_deleted_directory_that_is_gone_already_is_no_problem(tmp_path: Path) -> None:
+def test_a_deleted_directory_may_be_missing_already(tmp_path: Path) -> None:
     disk = RealDisk()
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "file").write_bytes(b"x")
@@ -286,8 +286,8 @@ def test_a_deleted_directory_that_is_gone_already_is_no_problem(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_a_partition_that_comes_back_is_not_taken_for_the_old_one(is_restarted: bool) -> None:
-    """A replica was moved away and back: its checkpoints speak of the log that is gone."""
+def test_a_partition_that_returns_does_not_get_its_old_checkpoints(is_restarted: bool) -> None:
+    """A replica was moved away and back: the checkpoints describe its old log."""
     under_test = DirectoryUnderTest()
     log = under_test.create()
     append(log, 5)
@@ -305,7 +305,7 @@ def test_a_partition_that_comes_back_is_not_taken_for_the_old_one(is_restarted: 
     assert log.expected_end_offset == 0
 
 
-def test_only_so_many_deleted_partitions_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_deleted_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_directory, "DELETED_PARTITIONS_MAX", 1)
     under_test = DirectoryUnderTest()
     for topic, topic_id in (("a", OTHER_ID), ("b", ID)):

@@ -92,7 +92,7 @@ class LogMachine(RuleBasedStateMachine):
             self.records[self.log_end] = value
             self.log_end += 1
 
-    # --- what clients do ---------------------------------------------------------------------
+    # --- clients -----------------------------------------------------------------------------
 
     @rule(count=st.integers(1, 5), padding=st.sampled_from((0, 0, 300)))
     def append(self, count: int, padding: int) -> None:
@@ -153,7 +153,7 @@ class LogMachine(RuleBasedStateMachine):
         self.epoch += 1
         self.log.leader_epochs.assign(self.epoch, self.log_end)
 
-    # --- what the broker does ----------------------------------------------------------------
+    # --- the broker --------------------------------------------------------------------------
 
     @rule()
     def roll(self) -> None:
@@ -175,7 +175,7 @@ class LogMachine(RuleBasedStateMachine):
             assert end in self.batch_starts or end == self.log_start
         self.forget_from(end)
         if end == self.log_start:
-            # Everything went, perhaps with a batch that began below the log start.
+            # Everything was removed, perhaps with a batch that began below the log start.
             self.forget_producers(lambda _: True)
         for sent in self.sequences.values():
             while sent and sent[-1][2] >= end:
@@ -190,7 +190,7 @@ class LogMachine(RuleBasedStateMachine):
         self.recovery_point = min(self.recovery_point, end)
 
     def forget_producers(self, is_lost: Callable[[int], bool]) -> None:
-        """After a lost batch it is not known which retries are recognised: take a new producer."""
+        """After a lost batch it is unknown which retries are recognised: use a new producer."""
         for producer_id, sent in list(self.sequences.items()):
             if any(is_lost(offset) for _, _, offset in sent):
                 del self.sequences[producer_id]
@@ -210,7 +210,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.log_start_offset == self.log_start
         self.log.delete_pending_files(self.now_ms + self.config.file_delete_delay_ms)
 
-    # --- what goes wrong ---------------------------------------------------------------------
+    # --- faults ------------------------------------------------------------------------------
 
     @rule()
     def kill(self) -> None:
@@ -228,7 +228,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def lose_power(self) -> None:
-        """What was flushed survives; of the rest a prefix per segment may."""
+        """Flushed records survive; of the others, a prefix per segment may."""
         self.disk.crash(power_loss=True)
         self.open()
         assert self.log.log_end_offset >= self.synced_end
@@ -242,7 +242,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(code=st.sampled_from((errno.EIO, errno.ENOSPC)))
     def failing_append(self, code: int) -> None:
-        """Not acknowledged, the log offline; after opening it again as if it had not been."""
+        """It is not acknowledged, and the log is offline; after reopening it never happened."""
         self.disk.fail("pwritev", ".log", code=code)
         with pytest.raises(StorageError):
             self.log.append_as_leader(
@@ -264,7 +264,7 @@ class LogMachine(RuleBasedStateMachine):
         back=st.integers(0, 6),
     )
     def anything_fails(self, failing: str, countdown: int, action: str, back: int) -> None:
-        """From the n-th such operation on all of them fail; then the process is killed."""
+        """All such operations fail from the n-th on; then the process is killed."""
         count = 0
 
         def fault(operation: str, path: str) -> int | None:
@@ -338,7 +338,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.log.size_bytes > 0)
     @rule(draw=st.data())
     def flip_bit_of_synced_segment(self, draw: st.DataObject) -> None:
-        """The damage is found when it is read, never served; opening anew finds the rest intact."""
+        """Damage is found when it is read, and never served; after reopening the rest is intact."""
         self.log.close()
         self.recovery_point = self.log.recovery_point
         self.synced_end = self.log_end
@@ -377,7 +377,7 @@ class LogMachine(RuleBasedStateMachine):
         suffix=st.sampled_from((".index", ".snapshot", "leader-epoch-checkpoint")), draw=st.data()
     )
     def damage_side_file(self, suffix: str, draw: st.DataObject) -> None:
-        """Indexes, snapshots and checkpoints can all be made again."""
+        """Indexes, snapshots and checkpoints can all be rebuilt."""
         paths = self.disk.paths(suffix)
         if not paths:
             return
@@ -390,13 +390,13 @@ class LogMachine(RuleBasedStateMachine):
             self.disk.flip_bit(path, bit)
         self.open()
         if suffix == ".snapshot":
-            # A snapshot may have been all that was left of producers of deleted segments.
+            # A snapshot may have been the only trace of producers in deleted segments.
             self.forget_producers(lambda offset: offset < self.log_start)
 
     def teardown(self) -> None:
         LogMachine.finished_count += 1
 
-    # --- what always holds -------------------------------------------------------------------
+    # --- invariants --------------------------------------------------------------------------
 
     @invariant()
     def everything_is_readable(self) -> None:

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from minikafka.protocol.records.batch import iter_batches
 from minikafka.storage import segment
 from minikafka.storage.errors import OffsetOutOfRange
-from minikafka.storage.results import LogRead
-from minikafka.storage.segment import REMEMBERED_POSITIONS_MAX
+from minikafka.storage.segment import REMEMBERED_POSITIONS_MAX, LogRead
 from tests.storage.batches import NOW_MS, LogUnderTest, batch_of, values_by_offset
 
 MEGABYTE = 1024 * 1024
@@ -47,7 +46,7 @@ def three_by_ten() -> LogUnderTest:
     return under_test
 
 
-def test_it_begins_with_the_batch_that_contains_the_offset(three_by_ten: LogUnderTest) -> None:
+def test_a_read_begins_with_the_batch_that_contains_the_offset(three_by_ten: LogUnderTest) -> None:
     for offset in range(30):
         found = read(three_by_ten, offset)
         assert found.base_offset == offset - offset % 3
@@ -73,7 +72,7 @@ def test_never_at_or_above_the_bound(three_by_ten: LogUnderTest) -> None:
 
 
 def test_a_bound_inside_a_batch_excludes_it(three_by_ten: LogUnderTest) -> None:
-    """Cannot happen with a high watermark, but must never show a record above it."""
+    """A high watermark is never there, but no record above it may be shown."""
     assert offsets_in(read(three_by_ten, 0, bound=5)) == [(0, 2)]
     assert read(three_by_ten, 4, bound=5).records is None
 
@@ -87,7 +86,7 @@ def test_the_limit_cuts_at_a_batch(three_by_ten: LogUnderTest) -> None:
     assert found.next_offset == 12
 
 
-def test_the_first_batch_comes_whatever_the_limit(three_by_ten: LogUnderTest) -> None:
+def test_the_first_batch_is_returned_regardless_of_the_limit(three_by_ten: LogUnderTest) -> None:
     found = read(three_by_ten, 4, limit=1)
     assert offsets_in(found) == [(3, 5)]
     assert found.next_offset == 6
@@ -139,7 +138,7 @@ def test_any_read_against_a_list(
         assert found.next_offset == got[-1][1] + 1
         assert found.records is not None
         assert len(got) == 1 or found.records.size_bytes <= limit
-        if len(got) < len(wanted):  # there was a reason to stop
+        if len(got) < len(wanted):  # something stopped it
             next_first, _, next_size = wanted[len(got)]
             is_new_segment = any(s.base_offset == next_first for s in under_test.log.segments)
             assert is_new_segment or found.records.size_bytes + next_size > limit
@@ -169,7 +168,7 @@ def test_a_gap_at_the_end_of_a_segment_is_skipped() -> None:
 
 
 def test_a_sequential_reader_does_not_search() -> None:
-    """One look at the next header, wherever in the segment it is."""
+    """It reads only the next header, anywhere in the segment."""
     under_test = LogUnderTest(index_interval_bytes=10_000_000)
     under_test.append_many(2000)
     offset = read(under_test, 1500, limit=3000).next_offset
@@ -184,7 +183,7 @@ def test_a_sequential_reader_does_not_search() -> None:
     assert under_test.disk.pread_count - before <= 1
 
 
-def test_only_so_many_positions_are_remembered() -> None:
+def test_remembered_positions_are_bounded() -> None:
     under_test = LogUnderTest()
     under_test.append_many(200)
     for offset in range(0, 200, 2):
@@ -218,7 +217,7 @@ def test_the_high_watermark_stays_inside_the_log() -> None:
     assert log.high_watermark == 2
 
 
-def test_what_was_never_checked_is_read_in_small_portions(
+def test_unchecked_bytes_are_read_in_small_portions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(segment, "CHECKED_AT_ONCE_SIZE_BYTES", 500)
@@ -243,7 +242,7 @@ def test_what_was_never_checked_is_read_in_small_portions(
     assert again.records.size_bytes == size_bytes
 
 
-def test_reading_along_with_the_appends() -> None:
+def test_a_reader_at_the_end_of_the_log() -> None:
     under_test = LogUnderTest()
     offset = 0
     for number in range(50):
@@ -254,7 +253,7 @@ def test_reading_along_with_the_appends() -> None:
         offset = found.next_offset
     under_test.append("a", "b")
     under_test.append("c")
-    # What there is room for, less than there is, and nothing at all.
+    # Everything, a part, and nothing.
     assert offsets_in(read(under_test, offset, limit=100)) == [(50, 51)]
     assert offsets_in(read(under_test, offset, bound=52)) == [(50, 51)]
     assert read(under_test, 52, limit=0, minimum=False).records is None

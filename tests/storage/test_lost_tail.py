@@ -1,10 +1,10 @@
-"""A log that lost its end: offsets that may have been read are not given to other records."""
+"""A log that lost its end: offsets that may have been read are not assigned again."""
 
 import pytest
 
 from minikafka.storage import log as log_module
 from minikafka.storage.log import Log
-from minikafka.storage.results import QuarantinedRange
+from minikafka.storage.repair import QuarantinedRange
 from tests.storage.batches import NOW_MS, LogUnderTest, values_by_offset
 
 
@@ -23,7 +23,7 @@ def skip(log: Log) -> int:
 
 
 @pytest.mark.parametrize("kept", [0, 4, 9])
-def test_what_is_lost_stays_empty(kept: int) -> None:
+def test_lost_offsets_stay_empty(kept: int) -> None:
     under_test = log_without_its_end(kept)
     assert skip(under_test.log) == 10 - kept
     assert under_test.append("new") == 10
@@ -35,7 +35,7 @@ def test_what_is_lost_stays_empty(kept: int) -> None:
     assert QuarantinedRange(kept, 10) not in under_test.log.quarantined
 
 
-def test_it_is_remembered_while_the_log_is_open() -> None:
+def test_lost_offsets_are_reported_while_the_log_is_open() -> None:
     under_test = log_without_its_end(4)
     skip(under_test.log)
     assert under_test.log.quarantined == (QuarantinedRange(4, 10),)
@@ -51,8 +51,8 @@ def test_a_whole_log_skips_nothing() -> None:
 
 
 def test_more_offsets_than_one_batch_can_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "RELATIVE_OFFSET_MAX", 4)
     under_test = log_without_its_end(0)
+    monkeypatch.setattr(log_module, "RELATIVE_OFFSET_MAX", 4)
     assert skip(under_test.log) == 10
     assert under_test.append("new") == 10
     assert values_by_offset(under_test.kill()) == {10: "new"}

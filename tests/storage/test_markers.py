@@ -1,4 +1,4 @@
-"""Markers are read the same whether their header is known or not."""
+"""Markers are read with or without their header."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from minikafka.storage.markers import read_marker
     timestamp=st.integers(-1, 2**48),
     before=st.binary(max_size=9),
 )
-def test_a_marker_is_what_was_written(
+def test_a_marker_is_read_back(
     control_type: ControlType,
     producer_id: int,
     producer_epoch: int,

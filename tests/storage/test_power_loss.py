@@ -1,4 +1,4 @@
-"""What was cut must stay cut: bytes that were taken back do not return with a power failure."""
+"""What was cut must stay cut, even after a power failure."""
 
 import errno
 
@@ -12,8 +12,8 @@ SEEDS = range(60)
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-def test_a_refused_append_does_not_come_back(code: int) -> None:
-    """The producer was told that it failed; its offset was given to another record since."""
+def test_a_failed_append_does_not_reappear(code: int) -> None:
+    """The producer got an error, and its offset has been assigned to another record."""
     for seed in SEEDS:
         under_test = LogUnderTest(seed=seed)
         under_test.append_many(2)
@@ -32,7 +32,7 @@ def test_a_refused_append_does_not_come_back(code: int) -> None:
         )
 
 
-def test_what_recovery_cut_does_not_come_back() -> None:
+def test_bytes_that_recovery_cut_do_not_reappear() -> None:
     for seed in SEEDS:
         under_test = LogUnderTest(seed=seed)
         under_test.append_many(3)
@@ -48,7 +48,7 @@ def test_what_recovery_cut_does_not_come_back() -> None:
 
 
 def test_fsync_before_the_acknowledgement() -> None:
-    """flush.messages=1: what the flush covered survives, whatever came after it."""
+    """flush.messages=1: what the flush covered survives."""
     for seed in SEEDS:
         under_test = LogUnderTest(seed=seed, segment_bytes=250, flush_messages=1)
         acknowledged = 0

@@ -92,7 +92,7 @@ def test_sequences_wrap_inside_a_batch() -> None:
 
 
 def test_an_unknown_producer_may_begin_anywhere() -> None:
-    """Kafka's rule, and its window: what it wrote before it was forgotten is not recognised."""
+    """Kafka's rule, and its gap: retries from before it was forgotten are not recognised."""
     producers = Producers()
     assert producers.append(header_of(1234)) is None
     with pytest.raises(OutOfOrderSequence):
@@ -109,7 +109,7 @@ def test_an_old_epoch_is_fenced() -> None:
 def test_a_new_epoch_begins_at_zero() -> None:
     producers = Producers()
     producers.append_all([0, 1])
-    with pytest.raises(OutOfOrderSequence, match="has to be 0, not 2"):
+    with pytest.raises(OutOfOrderSequence, match="must be 0, not 2"):
         producers.ask(header_of(2, epoch=1))
     assert producers.append(header_of(0, epoch=1)) is None
     with pytest.raises(InvalidProducerEpoch):
@@ -152,7 +152,7 @@ def test_writing_keeps_a_producer_alive_whatever_its_timestamps() -> None:
     assert [producer.producer_id for producer in producers.active_producers()] == [1]
 
 
-def test_too_many_producers_push_out_the_one_idle_for_longest(
+def test_too_many_producers_evict_the_one_idle_for_longest(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     producers = Producers(producers_max=3)
@@ -163,8 +163,8 @@ def test_too_many_producers_push_out_the_one_idle_for_longest(
     assert "forgetting producer 2" in caplog.text
 
 
-def test_after_a_gap_in_the_log_older_batches_are_no_retries() -> None:
-    """Rebuilding: compaction or damage took the batch in between."""
+def test_a_batch_from_before_a_gap_is_not_a_retry() -> None:
+    """While rebuilding: compaction or damage removed the batch in between."""
     producers = Producers()
     producers.update(header_of(0), 0, now_ms=NOW_MS)
     producers.update(header_of(7), 7, now_ms=NOW_MS)
@@ -173,7 +173,7 @@ def test_after_a_gap_in_the_log_older_batches_are_no_retries() -> None:
     assert producers.ask(header_of(8)) is None
 
 
-def test_a_marker_carries_no_sequence() -> None:
+def test_a_marker_has_no_sequence() -> None:
     producers = Producers()
     producers.append(header_of(0, epoch=0))
     marker = parse_batch_header(
@@ -188,7 +188,7 @@ def test_a_marker_carries_no_sequence() -> None:
     producers.update(marker, 1, now_ms=NOW_MS)
     with pytest.raises(InvalidProducerEpoch):
         producers.ask(header_of(1, epoch=0))
-    with pytest.raises(OutOfOrderSequence, match="has to be 0, not 9"):
+    with pytest.raises(OutOfOrderSequence, match="must be 0, not 9"):
         producers.ask(header_of(9, epoch=1))
     assert producers.append(header_of(0, epoch=1)) is None
     assert producers.last_offsets() == {1: 1}

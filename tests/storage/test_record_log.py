@@ -23,8 +23,8 @@ PATH = "d/metadata.log"
 payloads = st.lists(st.binary(max_size=600), min_size=1, max_size=4)
 
 
-def new_disk(seed: int = 1) -> MemoryDisk:
-    disk = MemoryDisk(Random(seed))
+def new_disk(seed: int = 1, *, capacity_bytes: int | None = None) -> MemoryDisk:
+    disk = MemoryDisk(Random(seed), capacity_bytes=capacity_bytes)
     disk.make_directory("d")
     disk.sync_directory("d")
     return disk
@@ -83,7 +83,7 @@ class RecordLogMachine(RuleBasedStateMachine):
         assert len(survived) >= self.synced_count
         assert survived == self.records[: len(survived)]
         self.records = survived
-        self.synced_count = len(survived)  # who reads them will act on them
+        self.synced_count = len(survived)  # their readers will act on them
 
     @rule(records=payloads)
     def failing_append(self, records: list[bytes]) -> None:
@@ -105,6 +105,7 @@ class RecordLogMachine(RuleBasedStateMachine):
     def everything_is_there(self) -> None:
         if hasattr(self, "log"):
             assert list(self.log.records()) == self.records
+            assert self.log.size_bytes == self.disk.file_size(PATH)
             if self.records:
                 assert self.log.first_index == self.first_index
             self.first_index = self.log.first_index
@@ -121,7 +122,7 @@ def test_a_record_log_behaves_like_a_list() -> None:
 
 @given(bit=st.integers(0, 10**6), synced=st.booleans())
 def test_a_flipped_bit_in_synced_records_is_never_forgotten(bit: int, synced: bool) -> None:
-    """Cutting there would lose acknowledged records behind it: refuse to open."""
+    """A cut would lose acknowledged records: refuse to open."""
     disk = new_disk()
     log = RecordLog.open(disk, PATH)
     log.append([b"one"])
@@ -160,7 +161,7 @@ def test_an_append_that_was_torn_anywhere_is_cut() -> None:
         assert log.append([b"two", b"three"]) == 1
 
 
-def test_a_record_that_looks_like_a_frame_is_none() -> None:
+def test_a_record_that_looks_like_a_frame_is_not_one() -> None:
     disk = new_disk()
     log = RecordLog.open(disk, PATH)
     log.append([b"one"])
@@ -207,9 +208,7 @@ def test_an_enormous_length_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("index", [1, 2, 3, 4])
 @pytest.mark.parametrize("seed", range(10))
-def test_power_that_fails_while_records_are_removed_takes_none_that_stay(
-    index: int, seed: int
-) -> None:
+def test_a_power_failure_during_truncation_loses_no_other_record(index: int, seed: int) -> None:
     step_count = 0
     while True:
         disk = new_disk(seed)
@@ -250,9 +249,80 @@ def test_an_unsynced_append_that_fails_leaves_nothing() -> None:
     assert list(log.records()) == [b"one", b"three"]
 
 
-def test_closing_lets_go() -> None:
+def test_a_closed_log_cannot_be_used() -> None:
     log = RecordLog.open(new_disk(), PATH)
     log.append([b"one"])
     log.close()
     with pytest.raises(OSError, match="before the crash"):
         list(log.records())
+
+
+# --- a disk that fails --------------------------------------------------------------------------
+
+
+def records_of(disk: MemoryDisk) -> list[bytes]:
+    return list(RecordLog.open(disk, PATH).records())
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_full_disk_appends_nothing_until_there_is_room(sync: bool) -> None:
+    disk = new_disk(capacity_bytes=200)
+    log = RecordLog.open(disk, PATH)
+    log.append([b"first"], sync=sync)
+    with pytest.raises(OSError, match="no space"):
+        log.append([b"x" * 500], sync=sync)
+    assert log.is_usable
+    assert log.append([b"second"], sync=sync) == 1
+    assert list(log.records()) == [b"first", b"second"]
+    disk.crash()
+    assert records_of(disk) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("operation", ["fsync", "truncate"])
+def test_a_log_of_unknown_content_is_unusable(operation: str) -> None:
+    disk = new_disk(capacity_bytes=200)
+    log = RecordLog.open(disk, PATH)
+    log.append([b"first"])
+    disk.fail(operation, PATH)
+    with pytest.raises(OSError, match=r"no space|on purpose"):
+        log.append([b"x" * (500 if operation == "truncate" else 5)])
+    assert not log.is_usable
+
+
+@pytest.mark.parametrize("operation", ["create", "fsync", "rename", "sync_directory"])
+def test_a_failed_snapshot_leaves_a_usable_log(operation: str) -> None:
+    disk = new_disk()
+    log = RecordLog.open(disk, PATH)
+    log.append([b"a", b"b"])
+    failures = iter([True])
+
+    def once(current: str, _path: str) -> int | None:
+        return 5 if current == operation and next(failures, False) else None
+
+    disk.fault = once
+    with pytest.raises(OSError, match="on purpose"):
+        log.replace([b"ab"], first_index=1)
+    assert log.is_usable
+    log.append([b"c"])
+    before = list(log.records())
+    assert before in ([b"a", b"b", b"c"], [b"ab", b"c"])
+    disk.crash(power_loss=True)
+    assert records_of(disk) == before
+
+
+def test_a_cut_tail_is_kept_in_a_file() -> None:
+    disk = new_disk()
+    log = RecordLog.open(disk, PATH)
+    assert log.may_have_lost
+    log.append([b"first"])
+    size_bytes = disk.file_size(PATH)
+    log.append([b"second"])
+    assert not RecordLog.open(disk, PATH).may_have_lost
+    damaged = disk.content(PATH)[size_bytes:]
+    disk.flip_bit(PATH, 8 * (disk.file_size(PATH) - 1))
+    reopened = RecordLog.open(disk, PATH)
+    assert reopened.may_have_lost
+    assert list(reopened.records()) == [b"first"]
+    kept = disk.content(f"{PATH}.cut-at-{size_bytes}")
+    assert len(kept) == len(damaged)
+    assert kept[:-1] == damaged[:-1]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.storage.errors import StorageError
-from minikafka.storage.results import QuarantinedRange
+from minikafka.storage.repair import QuarantinedRange
 from tests.storage.batches import (
     NOW_MS,
     LogUnderTest,
@@ -42,14 +42,14 @@ def test_a_torn_last_batch_is_cut(size_bytes: int, caplog: pytest.LogCaptureFixt
     log = under_test.kill()
     assert values_by_offset(log) == all_but(3, 2)
     assert log.log_end_offset == 2
-    assert f"cutting the last {size_bytes} bytes, a write that was torn" in caplog.text
+    assert f"cutting the last {size_bytes} bytes, a torn write" in caplog.text
     assert under_test.disk.file_size(path) == 2 * BATCH_SIZE_BYTES
     assert under_test.names("quarantine") == []
     assert under_test.append("new") == 2
 
 
 def test_zeros_behind_the_last_batch_are_cut() -> None:
-    """What a file system may leave when the size was written and the bytes were not."""
+    """A file system may have written the new size but not the bytes."""
     under_test = log_of(3)
     under_test.disk.open(under_test.path(FIRST)).truncate(10_000)
     log = under_test.kill()
@@ -78,7 +78,7 @@ def test_a_flipped_bit_costs_one_batch(bit: int, interval: int) -> None:
     assert values_by_offset(under_test.kill())[log.log_end_offset - 1] == "new"
 
 
-def test_the_damaged_bytes_are_kept_beside_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_damaged_bytes_are_kept_in_a_file(caplog: pytest.LogCaptureFixture) -> None:
     under_test = log_of(10)
     path = under_test.path(FIRST)
     under_test.disk.flip_bit(path, (4 * BATCH_SIZE_BYTES + 70) * 8)
@@ -88,7 +88,7 @@ def test_the_damaged_bytes_are_kept_beside_the_log(caplog: pytest.LogCaptureFixt
     assert under_test.disk.content(under_test.path(name)) == damaged
     assert "offsets 4 to 4 are damaged and can no longer be read" in caplog.text
     assert name in caplog.text
-    # And they are remembered, without being found again.
+    # They are reported again, without another scan.
     caplog.clear()
     log = under_test.kill()
     assert log.quarantined == (QuarantinedRange(4, 5),)
@@ -104,8 +104,8 @@ def test_offsets_stay_what_they_were_around_a_hole() -> None:
     assert [record.offset for record in read_records(log, 4)] == [5, 6, 7, 8, 9]
 
 
-def test_a_hole_at_the_beginning_belongs_to_the_epoch_behind_it() -> None:
-    """Or the empty batch in its place would look like damage when it is the only one left."""
+def test_a_hole_at_the_beginning_has_the_epoch_that_follows() -> None:
+    """Or the empty batch in its place would look like damage once it is the only one left."""
     under_test = LogUnderTest()
     for offset in range(4):
         under_test.append(value_at(offset), leader_epoch=3)
@@ -159,7 +159,7 @@ def test_a_closed_segment_that_was_cut_short() -> None:
 
 
 def test_garbage_where_batches_were(caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing can be found behind it except through the index."""
+    """Only the index leads to what follows."""
     under_test = log_of(50, index_interval_bytes=1000)
     under_test.log.segments[0].index.write_tail()
     file = under_test.disk.open(under_test.path(FIRST))
@@ -171,7 +171,7 @@ def test_garbage_where_batches_were(caplog: pytest.LogCaptureFixture) -> None:
     assert values_by_offset(log) == all_but(50, *range(first, following))
 
 
-def test_a_batch_inside_a_damaged_value_is_not_taken_for_one() -> None:
+def test_a_batch_inside_a_damaged_value_is_ignored() -> None:
     """A record may hold batches (a mirrored topic does); only real boundaries count."""
     under_test = LogUnderTest()
     under_test.append("a")
@@ -186,12 +186,12 @@ def test_a_batch_inside_a_damaged_value_is_not_taken_for_one() -> None:
     assert values_by_offset(under_test.open()) == {0: "a"}
 
 
-def test_damage_that_was_accepted_is_not_asked_about_again() -> None:
+def test_accepted_damage_is_not_reported_again() -> None:
     """But its bytes are kept."""
     under_test = log_of(10)
     under_test.disk.flip_bit(under_test.path(FIRST), (4 * BATCH_SIZE_BYTES + 70) * 8)
     log = under_test.kill()
-    log.quarantined += (QuarantinedRange(11, 12),)  # lost without anything to set aside
+    log.quarantined += (QuarantinedRange(11, 12),)  # lost, with nothing to set aside
     log.accept_damage()
     assert log.quarantined == ()
     log.accept_damage()
@@ -211,7 +211,7 @@ def test_tail_quarantines_do_not_overwrite_each_other() -> None:
         assert under_test.append("again") == 2
 
 
-def test_a_thousand_quarantines_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tail_quarantines_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minikafka.storage.repair._TAIL_QUARANTINES_MAX", 0)
     under_test = log_of(3)
     under_test.disk.flip_bit(under_test.path(FIRST), (2 * BATCH_SIZE_BYTES + 70) * 8)
@@ -259,8 +259,8 @@ def test_a_changed_leader_epoch(batch: int, epoch: int) -> None:
     assert log.leader_epochs.latest_epoch == 5
 
 
-def test_an_epoch_below_the_log_start_is_no_damage() -> None:
-    """Its entry in the epoch file is gone, its batch is still in the segment."""
+def test_an_epoch_below_the_log_start_is_not_damage() -> None:
+    """It is no longer in the epoch file, but its batch is still in the segment."""
     under_test = LogUnderTest()
     under_test.append("a", leader_epoch=1)
     under_test.append("b", leader_epoch=2)

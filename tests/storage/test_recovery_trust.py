@@ -1,4 +1,4 @@
-"""What a restart takes over: indexes, snapshots, epochs, synced segments, names."""
+"""What a restart trusts: indexes, snapshots, epochs, synced segments, names."""
 
 from collections.abc import Callable
 
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from minikafka.protocol.records.batch import BATCH_HEADER_SIZE_BYTES
 from minikafka.protocol.records.record import decode_records
+from minikafka.storage.producer_snapshots import ProducerSnapshots
 from minikafka.storage.producer_state import ProducerStateManager
 from minikafka.storage.scan import DamagedSegment, batch_crc
 from tests.storage.batches import (
@@ -62,7 +63,7 @@ def swap_indexes(under_test: LogUnderTest) -> None:
 
 
 def stale_index(under_test: LogUnderTest) -> None:
-    """Entries behind the end of the log."""
+    """Entries past the end of the log."""
     content = under_test.disk.content(under_test.disk.paths(".index")[1])
     path = under_test.disk.paths(".index")[-1]
     under_test.disk.open(path).pwritev([content], 0)
@@ -107,7 +108,7 @@ def test_leftovers_are_removed(suffix: str) -> None:
     assert under_test.names(suffix) == []
 
 
-def test_producers_are_known_after_kill_and_restart() -> None:
+def test_producers_survive_kill_and_restart() -> None:
     under_test = LogUnderTest(segment_bytes=300)
     for sequence in range(20):
         under_test.append("a", producer=(1, 0, sequence))
@@ -160,7 +161,7 @@ def test_a_lost_epoch_file_is_replaced_by_reading(caplog: pytest.LogCaptureFixtu
 
 @given(bit=st.integers(0, 30 * BATCH_SIZE_BYTES * 8 - 1))
 def test_damage_in_a_synced_segment_is_found_when_it_is_read(bit: int) -> None:
-    """Never served; the partition goes offline, and opening it anew loses one batch."""
+    """It is never served; the partition goes offline, and reopening it loses one batch."""
     under_test = log_of(30, segment_bytes=10 * BATCH_SIZE_BYTES)
     under_test.log.close()
     under_test.disk.crash()
@@ -183,7 +184,7 @@ def test_damage_in_a_synced_segment_is_found_when_it_is_read(bit: int) -> None:
     assert values_by_offset(log) == all_but(30, damaged)
 
 
-def test_what_was_checked_once_is_not_checked_again() -> None:
+def test_bytes_are_checked_once() -> None:
     under_test = log_of(100)
     log = under_test.restart()
     values_by_offset(log)
@@ -193,7 +194,7 @@ def test_what_was_checked_once_is_not_checked_again() -> None:
     assert found.records is not None
 
 
-def test_what_this_process_wrote_is_not_checked() -> None:
+def test_bytes_that_this_process_wrote_are_not_checked() -> None:
     under_test = log_of(10)
     under_test.restart()
     under_test.append_many(10)
@@ -202,7 +203,7 @@ def test_what_this_process_wrote_is_not_checked() -> None:
     assert under_test.disk.pread_count - before <= 2
 
 
-def test_damage_that_start_up_itself_meets_is_repaired_at_once(
+def test_damage_found_during_start_up_is_repaired(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The producers have to be read from a trusted segment that turns out to be damaged."""
@@ -217,7 +218,7 @@ def test_damage_that_start_up_itself_meets_is_repaired_at_once(
     assert "checking the segment at 0" in caplog.text
 
 
-def test_damage_met_while_reading_lost_epochs_is_repaired_too() -> None:
+def test_damage_found_while_reading_lost_epochs_is_repaired() -> None:
     under_test = log_of(30, segment_bytes=10 * BATCH_SIZE_BYTES)
     under_test.log.close()
     under_test.disk.remove(under_test.path("leader-epoch-checkpoint"))
@@ -226,14 +227,14 @@ def test_damage_met_while_reading_lost_epochs_is_repaired_too() -> None:
     assert values_by_offset(under_test.open(recovery_point=30)) == all_but(30, 4)
 
 
-def test_damage_that_comes_back_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that reads differently each time cannot be recovered from."""
+def test_damage_that_reappears_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be recovered from a disk that reads differently each time."""
     under_test = log_of(3)
 
     def restore(*_args: object, **_kwargs: object) -> None:
         raise DamagedSegment("flaky", under_test.path(FIRST), 0)
 
-    monkeypatch.setattr("minikafka.storage.log_state.restore_producers", restore)
+    monkeypatch.setattr(ProducerSnapshots, "restore", restore)
     with pytest.raises(DamagedSegment, match="flaky"):
         under_test.kill()
 
@@ -253,7 +254,7 @@ def test_snapshots_from_before_the_first_segment_are_not_used() -> None:
 
 
 def test_a_snapshot_in_a_gap() -> None:
-    """Between the last batch of a segment and the next segment there may be no offsets."""
+    """There may be a gap between the last batch of a segment and the next segment."""
     follower = LogUnderTest(segment_bytes=120)
     batch = batch_of("a" * 30, base_offset=0, leader_epoch=0, producer=(1, 0, 0))
     follower.log.append_as_follower(batch, now_ms=NOW_MS)
@@ -273,7 +274,7 @@ def test_a_batch_that_lies_across_a_chunk_is_checked(monkeypatch: pytest.MonkeyP
     assert values_by_offset(under_test.kill()) == all_but(20, 3)
 
 
-def test_the_crc_of_a_batch_that_is_no_longer_there() -> None:
+def test_the_crc_of_a_batch_in_a_file_that_shrank() -> None:
     under_test = log_of(1)
     file = under_test.disk.open(under_test.path(FIRST))
     crc = batch_crc(file, 0, BATCH_SIZE_BYTES)
@@ -304,12 +305,33 @@ def test_a_recovery_point_past_the_end_trusts_nothing() -> None:
 # --- names ----------------------------------------------------------------------------------------
 
 
-def test_a_strange_name_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    under_test = log_of(3)
-    for name in ("notes.log", "7.snapshot", "x.quarantine"):
-        under_test.disk.open(under_test.path(name), create=True)
-    assert values_by_offset(under_test.kill()) == all_but(3)
-    assert "notes.log is not a file of this log: ignoring it" in caplog.text
+@pytest.mark.parametrize(
+    "name",
+    [
+        "copy of 00000000000000000000.log",
+        "1.log",
+        "-0000000000000000001.log",
+        "00000000000000000000-00000000000000000001.log",
+        "old.snapshot",
+        "notes.quarantine",
+        "1-2.swap",
+        "00000000000000000000.swap",
+        "readme.txt",
+        "noextension",
+    ],
+)
+def test_foreign_files_are_left_alone(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    under_test = LogUnderTest()
+    under_test.append("a")
+    under_test.append("b")
+    under_test.disk.open(under_test.path(name), create=True).pwritev([b"not ours"], 0)
+    for reopen in (under_test.kill, under_test.restart):
+        log = reopen()
+        assert values_by_offset(log) == {0: "a", 1: "b"}
+        assert log.quarantined == ()
+    assert under_test.disk.content(under_test.path(name)) == b"not ours"
+    is_reported = name.endswith((".log", ".snapshot"))
+    assert (f"{name} is not a file of this log: ignoring it" in caplog.text) == is_reported
 
 
 def test_an_empty_directory_is_an_empty_log() -> None:
@@ -320,7 +342,7 @@ def test_an_empty_directory_is_an_empty_log() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (42, 42)
 
 
-def test_a_log_that_ends_before_it_starts_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_ends_before_it_starts_is_emptied(caplog: pytest.LogCaptureFixture) -> None:
     under_test = log_of(3)
     log = under_test.kill(log_start_offset=10)
     assert (log.log_start_offset, log.log_end_offset) == (10, 10)

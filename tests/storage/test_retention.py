@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from minikafka.storage.errors import OffsetOutOfRange, StorageError
-from tests.storage.batches import NOW_MS, LogUnderTest, batch_of, values_by_offset
+from tests.storage.batches import NOW_MS, LogUnderTest, batch_of, read_records, values_by_offset
+from tests.storage.compacted import close_segment, compact, compacted_log
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -51,7 +52,7 @@ def test_age_is_the_newest_record_of_the_segment() -> None:
     assert under_test.log.apply_retention(NOW_MS + HOUR_MS + 1) == 1
 
 
-def test_an_old_active_segment_goes_too() -> None:
+def test_an_old_active_segment_is_deleted() -> None:
     under_test = log_of_segments(1, retention_ms=HOUR_MS)
     assert under_test.log.apply_retention(NOW_MS + DAY_MS) == 2
     log = under_test.log
@@ -143,7 +144,7 @@ def test_files_are_removed_after_a_while() -> None:
     assert under_test.log.delete_pending_files(NOW_MS + DAY_MS * 2) == 0
 
 
-def test_snapshots_of_deleted_segments_go_but_producers_stay() -> None:
+def test_snapshots_of_deleted_segments_are_removed_but_producers_stay() -> None:
     under_test = LogUnderTest(retention_ms=0)
     for sequence in range(4):
         under_test.append("a", producer=(1, 0, sequence))
@@ -158,7 +159,7 @@ def test_snapshots_of_deleted_segments_go_but_producers_stay() -> None:
     assert result.base_offset == 3
 
 
-def test_producers_of_a_log_that_is_synced_already_stay_too() -> None:
+def test_producers_of_a_synced_log_stay() -> None:
     under_test = LogUnderTest(segment_bytes=100, retention_bytes=0)
     for sequence in range(3):
         under_test.append("a", producer=(1, 0, sequence))
@@ -215,3 +216,32 @@ def test_max_timestamps_are_found_again_after_a_restart() -> None:
     under_test.restart()
     under_test.log.high_watermark = under_test.log.log_end_offset
     assert under_test.log.apply_retention(NOW_MS) == 2
+
+
+# --- cleanup.policy=compact,delete ----------------------------------------------------------------
+
+
+def log_with_emptied_segments() -> LogUnderTest:
+    under_test = compacted_log(
+        cleanup_delete=True, retention_ms=DAY_MS, min_cleanable_dirty_ratio=0.0
+    )
+    for number in range(9):
+        under_test.append(f"{number:90}", key=f"key{number % 3}")
+    close_segment(under_test)
+    compact(under_test)
+    assert under_test.log.segments[0].size_bytes == 0
+    assert [record.offset for record in read_records(under_test.log)] == [6, 7, 8]
+    return under_test
+
+
+def test_a_segment_that_compaction_emptied_does_not_stop_retention() -> None:
+    log = log_with_emptied_segments().log
+    count = len(log.segments) - 1
+    assert log.apply_retention(NOW_MS + 2 * DAY_MS) == count
+    assert log.log_start_offset == log.log_end_offset == 9
+
+
+def test_young_segments_keep_the_offsets_that_compaction_emptied() -> None:
+    log = log_with_emptied_segments().log
+    assert log.apply_retention(NOW_MS + 1) == 0
+    assert log.log_start_offset == 0

@@ -1,14 +1,17 @@
-"""Finding records by timestamp, against a list."""
+"""Finding records by timestamp, against a list; records that make no sense, damaged batches."""
+
+import logging
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.protocol.crc import crc32c
+from minikafka.protocol.records.assembly import assemble_batch
 from minikafka.protocol.records.builder import encode_batch
 from minikafka.protocol.records.compression import Compression
-from minikafka.storage.errors import StorageError
-from minikafka.storage.results import TimestampOffset
+from minikafka.storage.scan import DamagedSegment
+from minikafka.storage.segment import TimestampOffset
 from tests.storage.batches import NOW_MS, LogUnderTest, batch_of
 
 Batches = list[list[int]]
@@ -69,7 +72,7 @@ def test_an_empty_log_has_none() -> None:
     assert under_test.log.max_timestamp() is None
 
 
-def test_a_log_that_begins_behind_a_segments_last_batch() -> None:
+def test_a_log_that_begins_after_the_last_batch_of_a_segment() -> None:
     under_test = LogUnderTest(segment_bytes=100)
     for offset in (0, 10):
         batch = batch_of("a" * 20, base_offset=offset, leader_epoch=0, timestamp=NOW_MS - offset)
@@ -114,10 +117,41 @@ def test_the_epoch_is_that_of_the_batch() -> None:
     assert under_test.log.offset_for_timestamp(NOW_MS + 1) == TimestampOffset(NOW_MS + 5, 1, 7)
 
 
-def test_a_damaged_batch_is_an_error() -> None:
+def senseless_batch() -> bytes:
+    """Whole and with the right CRC, but its producer sent nonsense as its one record."""
+    return bytes(
+        assemble_batch(
+            b"\xff" * 40,
+            record_count=1,
+            last_offset_delta=0,
+            base_timestamp=NOW_MS + 5,
+            max_timestamp=NOW_MS + 5,
+        )
+    )
+
+
+def log_with_a_senseless_batch() -> LogUnderTest:
     under_test = LogUnderTest()
-    append_timestamps(under_test, [5])
-    under_test.disk.flip_bit(under_test.disk.paths(".log")[0], 70 * 8)
-    with pytest.raises(StorageError, match="CRC"):
-        under_test.log.offset_for_timestamp(5)
-    assert under_test.log.is_offline is not None
+    under_test.append("before")
+    under_test.log.append_as_leader(senseless_batch(), leader_epoch=0, now_ms=NOW_MS)
+    under_test.append("after", timestamp=NOW_MS + 9)
+    return under_test
+
+
+def test_for_records_that_cannot_be_decoded_the_header_counts() -> None:
+    log = log_with_a_senseless_batch().log
+    assert log.offset_for_timestamp(NOW_MS + 3) == TimestampOffset(NOW_MS + 5, 1, 0)
+    assert log.offset_for_timestamp(NOW_MS + 6) == TimestampOffset(NOW_MS + 9, 2, 0)
+    assert log.is_offline is None
+
+
+def test_a_damaged_batch_takes_the_log_offline(caplog: pytest.LogCaptureFixture) -> None:
+    under_test = log_with_a_senseless_batch()
+    log = under_test.restart()
+    caplog.set_level(logging.CRITICAL)
+    path = under_test.path("00000000000000000000.log")
+    under_test.disk.flip_bit(path, (under_test.disk.file_size(path) - 1) * 8)
+    with pytest.raises(DamagedSegment, match="wrong CRC"):
+        log.offset_for_timestamp(NOW_MS + 9)
+    assert log.is_offline is not None
+    assert under_test.kill().log_end_offset == 2

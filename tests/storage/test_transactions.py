@@ -49,7 +49,7 @@ def test_a_marker_counts_when_it_is_below_the_high_watermark() -> None:
     under_test = TransactionalLog()
     under_test.write(7, "a")
     under_test.end(7, COMMIT)
-    under_test.log.high_watermark = 1  # the marker, at offset 1, may still be cut off
+    under_test.log.high_watermark = 1  # the marker, at offset 1, may still be truncated
     assert under_test.log.last_stable_offset == 0
     under_test.replicate()
     assert under_test.log.last_stable_offset == 2
@@ -94,7 +94,7 @@ def test_the_high_watermark_bounds_the_last_stable_offset() -> None:
 # --- aborted transactions -------------------------------------------------------------------------
 
 
-def test_records_of_an_aborted_transaction_are_left_out() -> None:
+def test_records_of_an_aborted_transaction_are_filtered_out() -> None:
     under_test = TransactionalLog()
     under_test.write(1, "no")
     under_test.write(2, "yes")
@@ -133,7 +133,7 @@ def test_a_long_transaction_is_found_behind_short_ones() -> None:
     assert log.aborted_transactions(0, 1)[0] == AbortedTransaction(9, 0, 5, 6)
 
 
-def test_what_was_deleted_is_not_named_any_more() -> None:
+def test_deleted_transactions_are_no_longer_named() -> None:
     under_test = TransactionalLog()
     under_test.write(1, "x")
     under_test.end(1, ABORT)
@@ -172,17 +172,17 @@ def test_a_late_record_cannot_open_a_transaction_after_its_marker() -> None:
     refused(log, batch)
 
 
-def test_a_verification_is_of_one_epoch() -> None:
+def test_a_verification_covers_one_epoch() -> None:
     under_test = TransactionalLog()
     under_test.confirm(7, 1)
     refused(under_test.log, transactional_batch("x", producer_id=7, epoch=0, sequence=0))
-    # What comes late of an earlier epoch does not disturb the one that is confirmed.
+    # A late batch of an earlier epoch does not affect the confirmed one.
     assert under_test.log.verify_transaction(7, 0) is not None
     assert under_test.write(7, "y", epoch=1) == 0
 
 
-def test_kafka_14920_the_first_record_is_not_left_out() -> None:
-    """While it waited for the coordinator, one behind it could begin the transaction."""
+def test_kafka_14920_the_first_record_is_not_overtaken() -> None:
+    """While it waited for the coordinator, a later one could begin the transaction."""
     under_test = TransactionalLog()
     log = under_test.log
     first, second = (log.verify_transaction(7, 0, sequence) for sequence in (0, 1))
@@ -198,7 +198,7 @@ def test_kafka_14920_the_first_record_is_not_left_out() -> None:
     assert log.log_end_offset == 2
 
 
-def test_an_expired_producer_goes_on_with_its_sequences() -> None:
+def test_an_expired_producer_continues_its_sequences() -> None:
     under_test = TransactionalLog()
     log = under_test.log
     verification = log.verify_transaction(7, 0, 41)
@@ -220,8 +220,8 @@ def test_an_open_transaction_keeps_its_sequences_beyond_the_expiration() -> None
         under_test.log.append_as_leader(gap, leader_epoch=0, now_ms=NOW_MS + 10**9)
 
 
-def test_what_waits_for_coordinators_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody can send batches of producers and epochs that do not exist."""
+def test_pending_verifications_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any client can send batches of producers and epochs that do not exist."""
     monkeypatch.setattr(transactions, "VERIFICATIONS_MAX", 3)
     state = transactions.TransactionState()
     first = state.verify(0, 0)
@@ -238,6 +238,25 @@ def test_what_waits_for_coordinators_is_bounded(monkeypatch: pytest.MonkeyPatch)
     assert [epoch for epoch in range(10) if state.confirmed(1, epoch)] == [6, 7, 8, 9]
 
 
+def test_a_new_leader_forgets_what_was_verified() -> None:
+    """Another broker led in between, and may have ended the transaction."""
+    under_test = TransactionalLog()
+    under_test.confirm(7, 0)
+    under_test.log.producer_state.transactions.forget_verifications()
+    refused(under_test.log, transactional_batch("x", producer_id=7, epoch=0, sequence=0))
+
+
+@pytest.mark.parametrize(("marker_epoch", "is_kept"), [(0, False), (1, True), (2, False)])
+def test_a_marker_voids_verifications_of_older_epochs(marker_epoch: int, is_kept: bool) -> None:
+    """The next transaction may be verified while the marker of this one is on its way."""
+    under_test = TransactionalLog()
+    under_test.write(7, "a")
+    under_test.confirm(7, 1)
+    under_test.end(7, COMMIT, epoch=marker_epoch, transaction_version=2 if marker_epoch else 0)
+    is_confirmed = under_test.log.producer_state.transactions.confirmed(7, 1) is not None
+    assert is_confirmed == is_kept
+
+
 def test_an_open_transaction_needs_no_further_verification() -> None:
     under_test = TransactionalLog()
     under_test.write(7, "a")
@@ -245,10 +264,16 @@ def test_an_open_transaction_needs_no_further_verification() -> None:
     assert under_test.write(7, "b") == 1
 
 
-def test_no_batch_outside_of_the_open_transaction() -> None:
+def test_no_batch_outside_the_open_transaction() -> None:
     under_test = TransactionalLog()
     under_test.write(7, "a")
     refused(under_test.log, batch_of("b", producer=(7, 0, 1)))
+
+
+def test_no_batch_of_another_epoch_into_the_open_transaction() -> None:
+    under_test = TransactionalLog()
+    under_test.write(7, "a")
+    refused(under_test.log, transactional_batch("b", producer_id=7, epoch=1, sequence=0))
 
 
 def test_a_coordinator_writes_in_a_transaction_without_sequences() -> None:
@@ -285,14 +310,14 @@ def test_before_version_2_a_marker_has_its_transactions_epoch() -> None:
     under_test = TransactionalLog()
     under_test.write(7, "a", epoch=3)
     assert under_test.end(7, COMMIT, epoch=3) is not None
-    assert under_test.write(7, "b", epoch=3) == 2  # the sequence goes on
+    assert under_test.write(7, "b", epoch=3) == 2  # the sequence continues
 
 
 def test_with_version_2_a_delayed_marker_cannot_end_the_next_transaction() -> None:
     under_test = TransactionalLog()
     under_test.write(7, "a", epoch=3)
     assert under_test.end(7, COMMIT, epoch=4, transaction_version=2) is not None
-    # A coordinator that took over sends it again, before and after the next transaction began.
+    # A new coordinator repeats it, before and after the next transaction has begun.
     assert under_test.end(7, COMMIT, epoch=4, transaction_version=2) is None
     under_test.write(7, "b", epoch=4)
     with pytest.raises(InvalidProducerEpoch):
@@ -309,7 +334,7 @@ def test_a_marker_for_a_producer_that_wrote_nothing_here() -> None:
     assert under_test.log.aborted_transactions(0, 1) == []
 
 
-def test_a_control_batch_that_is_no_marker_changes_nothing() -> None:
+def test_a_control_batch_that_is_not_a_marker_changes_nothing() -> None:
     under_test = TransactionalLog()
     under_test.write(7, "a")
     for key in (b"\0\0\0\4", b"?"):
@@ -342,7 +367,7 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
     assert left[0].current_transaction_start_offset == 0
 
 
-def test_of_too_many_producers_those_without_a_transaction_go_first() -> None:
+def test_producers_without_a_transaction_are_forgotten_first() -> None:
     producers = ProducerStateManager(producers_max=2)
 
     def append(producer_id: int, *, is_transactional: bool) -> None:
@@ -360,7 +385,7 @@ def test_of_too_many_producers_those_without_a_transaction_go_first() -> None:
     append(3, is_transactional=True)
     assert [one.producer_id for one in producers.active_producers()] == [1, 3]
     append(4, is_transactional=True)
-    assert len(producers) == 3  # none can go: their transactions would never end
+    assert len(producers) == 3  # none can be forgotten: their transactions would never end
 
 
 Reopen = Callable[[TransactionalLog], object]
@@ -400,7 +425,7 @@ def test_a_restart_changes_nothing(reopen: Reopen) -> None:
     assert read_committed(log) == ["yes", "open"]
 
 
-def test_a_marker_that_is_cut_off_never_was() -> None:
+def test_a_truncated_marker_has_no_effect() -> None:
     under_test = TransactionalLog()
     under_test.write(7, "a")
     under_test.end(7, ABORT)

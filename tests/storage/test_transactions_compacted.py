@@ -58,7 +58,7 @@ def test_an_open_transaction_is_not_compacted() -> None:
     assert under_test.log.plan_compaction(NOW_MS + DAY_MS) is None
 
 
-def test_a_plain_batch_of_a_producer_whose_transaction_was_aborted_stays() -> None:
+def test_a_plain_batch_of_a_producer_with_an_aborted_transaction_stays() -> None:
     under_test = compacted()
     under_test.write(1, "aborted", key="a")
     under_test.end(1, ABORT)
@@ -117,7 +117,7 @@ def test_random_transactions_against_a_list(seed: int) -> None:
 
 
 def model(history: list[tuple[int, int, str]], high_watermark: int) -> tuple[list[str], int]:
-    """What read_committed sees, and up to where."""
+    """What read_committed returns, and up to where."""
     fate: dict[int, str] = {}  # by offset of a record
     unstable = [high_watermark]
     for producer in range(4):

@@ -1,4 +1,4 @@
-"""Cutting the end of a log, or all of it; what is cut never comes back."""
+"""Truncation of the end of a log, or all of it; nothing of that ever reappears."""
 
 from random import Random
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.storage.errors import OutOfOrderSequence, StorageError
-from minikafka.storage.results import EpochEndOffset
+from minikafka.storage.leader_epochs import EpochEndOffset
 from tests.storage.batches import NOW_MS, LogUnderTest, batch_of, value_at, values_by_offset
 
 
@@ -24,7 +24,9 @@ def log_of(count: int, **settings: int) -> LogUnderTest:
     segment_bytes=st.sampled_from((100, 300, 10_000)),
     closed=st.booleans(),
 )
-def test_the_rest_stays(count: int, offset: int, segment_bytes: int, closed: bool) -> None:
+def test_records_below_the_cut_stay(
+    count: int, offset: int, segment_bytes: int, closed: bool
+) -> None:
     under_test = log_of(count, segment_bytes=segment_bytes, index_interval_bytes=80)
     if closed:
         under_test.restart()
@@ -39,7 +41,7 @@ def test_the_rest_stays(count: int, offset: int, segment_bytes: int, closed: boo
     assert values_by_offset(under_test.kill())[end] == "new"
 
 
-def test_a_batch_goes_as_a_whole() -> None:
+def test_a_batch_is_cut_as_a_whole() -> None:
     under_test = LogUnderTest()
     under_test.append("a", "b", "c")
     under_test.append("d", "e", "f")
@@ -47,7 +49,7 @@ def test_a_batch_goes_as_a_whole() -> None:
     assert values_by_offset(under_test.log) == {0: "a", 1: "b", 2: "c"}
 
 
-def test_what_was_cut_does_not_come_back_after_a_power_failure() -> None:
+def test_cut_records_do_not_reappear_after_a_power_failure() -> None:
     for seed in range(30):
         under_test = LogUnderTest(seed=seed)
         under_test.append_many(5)
@@ -61,7 +63,7 @@ def test_what_was_cut_does_not_come_back_after_a_power_failure() -> None:
         under_test.disk.random = Random(seed + 1)
 
 
-def test_a_flush_that_was_overtaken_proves_nothing() -> None:
+def test_a_flush_prepared_before_a_cut_proves_nothing() -> None:
     under_test = LogUnderTest()
     under_test.append_many(5)
     work = under_test.log.prepare_flush()
@@ -85,8 +87,8 @@ def test_epochs_end_with_the_log() -> None:
     assert under_test.log.end_offset_for_epoch(4) == EpochEndOffset(-1, -1)
 
 
-def test_an_epoch_without_records_goes_with_a_cut_that_removes_nothing() -> None:
-    """A leader that was followed at once: else it would name that epoch to its leader for ever."""
+def test_a_cut_that_removes_nothing_drops_an_epoch_without_records() -> None:
+    """A leader that was deposed before it wrote: or it would report that epoch for ever."""
     log = log_of(3).log
     log.leader_epochs.assign(7, 3)
     assert log.truncate_to(3) == 3
@@ -96,8 +98,8 @@ def test_an_epoch_without_records_goes_with_a_cut_that_removes_nothing() -> None
 
 
 @pytest.mark.parametrize("is_all", [False, True])
-def test_what_was_set_aside_is_forgotten_when_it_is_cut(is_all: bool) -> None:
-    """A follower cuts at the first damaged batch; what its leader sends then is intact."""
+def test_quarantined_ranges_are_forgotten_when_they_are_cut(is_all: bool) -> None:
+    """A follower cuts at the first damaged batch; its leader sends intact ones."""
     under_test = LogUnderTest()
     under_test.append_many(9)
     under_test.log.flush()
@@ -131,7 +133,7 @@ def test_producers_forget_what_was_cut() -> None:
     assert under_test.log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS).is_duplicate
 
 
-def test_below_the_log_start_everything_goes() -> None:
+def test_a_cut_below_the_log_start_removes_everything() -> None:
     under_test = log_of(10, segment_bytes=300)
     under_test.log.advance_log_start_offset(6)
     assert under_test.log.truncate_to(4) == 4
@@ -149,8 +151,8 @@ def test_a_batch_across_the_log_start() -> None:
     assert (under_test.log.log_start_offset, under_test.log.log_end_offset) == (2, 2)
 
 
-def test_starting_anew_elsewhere() -> None:
-    """A follower so far behind that the leader has deleted what it needs."""
+def test_starting_an_empty_log_at_an_offset() -> None:
+    """A follower is so far behind that the leader has deleted what it needs."""
     under_test = log_of(10, segment_bytes=300)
     under_test.append("p", producer=(1, 0, 0), leader_epoch=3)
     under_test.log.flush()
@@ -165,7 +167,7 @@ def test_starting_anew_elsewhere() -> None:
     assert values_by_offset(under_test.kill(log_start_offset=100)) == {100: "next"}
 
 
-def test_a_gap_at_the_end_of_a_segment_is_no_offset() -> None:
+def test_a_gap_at_the_end_of_a_segment_is_cut() -> None:
     under_test = LogUnderTest(segment_bytes=120)
     for offset in (0, 10):
         batch = batch_of("a" * 30, base_offset=offset, leader_epoch=0)

@@ -1,4 +1,4 @@
-"""What a log accepts from clients, rule by rule, with the error code the client gets."""
+"""What a log accepts from clients, rule by rule, with the error codes."""
 
 from dataclasses import replace
 
@@ -79,11 +79,11 @@ def test_errors_carry_kafkas_codes(error: type[errors.LogError], code: int) -> N
     assert error.error_code == code
 
 
-def test_no_batch() -> None:
-    refused(b"", errors.InvalidRecord, "without any record batch")
+def test_no_batch_is_refused() -> None:
+    refused(b"", errors.InvalidRecord, "without a record batch")
 
 
-def test_two_batches() -> None:
+def test_two_batches_are_refused() -> None:
     refused(batch_of("a") + batch_of("b"), errors.InvalidRecord, "exactly one per partition")
 
 
@@ -123,7 +123,7 @@ def test_max_message_bytes() -> None:
     )
 
 
-def test_control_batches_are_the_brokers() -> None:
+def test_clients_may_not_send_control_batches() -> None:
     marker = encode_control_batch(
         ControlType.ABORT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp=NOW_MS
     )
@@ -135,7 +135,7 @@ def test_control_batches_are_the_brokers() -> None:
 @pytest.mark.parametrize(
     ("count", "delta"), [(1, 1), (2, 0), (0, 0), (0, -1), (-1, -2), (2**31 - 1, 0)]
 )
-def test_counts_must_fit(count: int, delta: int) -> None:
+def test_counts_must_match(count: int, delta: int) -> None:
     batch = raw_batch(record_count=count, last_offset_delta=delta)
     refused(batch, errors.InvalidRecord, f"record_count {count} with last_offset_delta {delta}")
 
@@ -248,7 +248,7 @@ def test_a_refusal_names_the_records_with_a_timestamp_out_of_bounds() -> None:
     assert wrong_records(batch(NOW_MS - DAY_MS - 1, -1, NOW_MS - DAY_MS), config) == [0]
 
 
-def test_a_compacted_topic_refuses_what_it_cannot_decode() -> None:
+def test_a_compacted_topic_refuses_batches_that_cannot_be_decoded() -> None:
     batch = assemble_batch(
         b"\xff\xff",
         record_count=1,

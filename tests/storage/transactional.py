@@ -1,4 +1,4 @@
-"""Transactional logs for the tests of the storage floor."""
+"""Transactional logs for the storage tests."""
 
 from typing import Any
 
@@ -6,8 +6,7 @@ from minikafka.protocol.records.batch import iter_batches
 from minikafka.protocol.records.builder import encode_batch
 from minikafka.protocol.records.control import ControlType, decode_control_type
 from minikafka.protocol.records.record import decode_records
-from minikafka.storage.log import Log
-from minikafka.storage.results import AppendResult
+from minikafka.storage.log import AppendResult, Log
 from tests.storage.batches import NOW_MS, LogUnderTest
 
 COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
@@ -75,7 +74,7 @@ class TransactionalLog(LogUnderTest):
 
 
 def read_committed(log: Log, offset: int | None = None, size_bytes_max: int = 300) -> list[str]:
-    """Values up to the last stable offset, as a read_committed consumer makes them out."""
+    """Values up to the last stable offset, as a read_committed consumer sees them."""
     offset = log.log_start_offset if offset is None else offset
     return [value for _, value in committed_records(log, offset, size_bytes_max)]
 
@@ -90,7 +89,7 @@ def committed_records(log: Log, offset: int, size_bytes_max: int = 300) -> list[
         if read.records is None:
             break
         content = read.records.read()
-        # Each fetch begins anew, with the transactions that overlap it.
+        # Each fetch starts with the transactions that overlap it.
         pending = sorted(
             log.aborted_transactions(offset, read.next_offset), key=lambda one: -one.first_offset
         )

@@ -3,12 +3,13 @@
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib import import_module, metadata
 from typing import Any
 
 import click
+import grimp
 
 from tests.tidy.of_python import PURE_FOLDERS
 from tests.tidy.source import ROOT, Source
@@ -16,13 +17,16 @@ from tests.tidy.source import ROOT, Source
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 # Folders of tests/ that mirror no package.
 OTHER_TEST_FOLDERS = {
+    "golden": "what earlier versions wrote or sent, byte for byte",
     "history": "judges what clients sent and read, whoever served them",
     "faults": "kills, damage, full disks and rude clients against real processes",
     "interop": "the clients that are not ours",
+    "kit": "what tests share: connections, brokers in this process, brokers that are judged",
     "peers": "Apache Kafka's broker and Java client beside ours",
     "scripts": "scenarios, readable as a story",
     "simulation": "whole clusters in one process, from one seed",
     "tidy": "the rules that tests/test_tidy.py runs",
+    "upgrade": "old and new brokers in one cluster (make upgrade-test)",
 }
 CODE_BLOCK = re.compile(r"^```(?:sh|bash|console|shell)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PACKAGE_ROOTS = ("minikafka", "client/minikafka_client", "spark_connector/pyspark_minikafka")
@@ -136,7 +140,7 @@ def every_floor_has_its_contracts(sources: list[Source]) -> Iterator[str]:
         f"minikafka.{source.path.split('/')[1]}"
         for source in sources
         if source.is_under("minikafka") and source.path.count("/") >= 2
-    } - {"minikafka.broker", "minikafka.cli"}
+    } - {"minikafka.broker", "minikafka.cli", "minikafka.testing"}
     contracts = {
         contract["id"]: contract
         for contract in project_settings()["tool"]["importlinter"]["contracts"]
@@ -160,6 +164,46 @@ def every_floor_has_its_contracts(sources: list[Source]) -> Iterator[str]:
     missing = pure_client - set(contracts.get("pure-client", {}).get("source_modules", ()))
     if missing:
         yield f"pyproject.toml: contract pure-client leaves out {sorted(missing)}"
+
+
+def no_import_circle(_: list[Source]) -> Iterator[str]:
+    """Imports for type checkers count: a file should be understood without those above it."""
+    graph = grimp.build_graph(
+        *(root.rsplit("/", 1)[-1] for root in PACKAGE_ROOTS),
+        exclude_type_checking_imports=False,
+        cache_dir=None,  # a cache goes by dates, which a checkout may turn back
+    )
+    imported_by = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    for circle in circles(imported_by):
+        yield f"an import circle of {len(circle)} modules: {', '.join(sorted(circle))}"
+
+
+def circles(successors: Mapping[str, Collection[str]]) -> list[frozenset[str]]:
+    """Return the strongly connected components with more than one member (Tarjan)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[frozenset[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = lowest[node] = len(order)
+        stack.append(node)
+        for other in sorted(successors[node]):
+            if other not in order:
+                visit(other)
+                lowest[node] = min(lowest[node], lowest[other])
+            elif other in stack:
+                lowest[node] = min(lowest[node], order[other])
+        if lowest[node] == order[node]:
+            position = stack.index(node)
+            if len(stack) - position > 1:
+                found.append(frozenset(stack[position:]))
+            del stack[position:]
+
+    for node in sorted(successors):
+        if node not in order:
+            visit(node)
+    return found
 
 
 def tests_mirror_the_packages(sources: list[Source]) -> Iterator[str]:
@@ -205,11 +249,11 @@ def constraints_are_names_and_versions(_: list[Source]) -> Iterator[str]:
 
 def news_fragments_are_well_named(sources: list[Source]) -> Iterator[str]:
     kinds = [kind["directory"] for kind in project_settings()["tool"]["towncrier"]["type"]]
-    name = re.compile(rf"newsfragments/(?:\d+|\+[\w-]+)\.(?:{'|'.join(kinds)})(?:\.\d+)?\.md")
+    name = re.compile(rf"newsfragments/\+[\w-]+\.(?:{'|'.join(kinds)})\.md")
     for source in sources:
         if source.is_under("newsfragments") and source.path != "newsfragments/README.md":
             if not name.fullmatch(source.path):
-                yield f"{source.path}: not ISSUE.KIND.md, with KIND one of {kinds}"
+                yield f"{source.path}: not +WORD.KIND.md, with KIND one of {kinds}"
             if not source.text.strip():
                 yield f"{source.path}: is empty"
 
@@ -228,6 +272,7 @@ CHECKS = [
     every_floor_has_its_contracts,
     hooks_are_local,
     news_fragments_are_well_named,
+    no_import_circle,
     paths_in_documents_exist,
     tests_mirror_the_packages,
 ]

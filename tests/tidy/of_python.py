@@ -17,6 +17,7 @@ PURE_FOLDERS = (
     "client/minikafka_client/core",
     "client/minikafka_client/plans",
 )
+FUNCTION_LINES_MAX = 70
 VAGUE_MODULE = re.compile(r"(?:^|_)(?:utils?|helpers?|common|misc|manager2|stuff|info)$")
 
 
@@ -84,3 +85,47 @@ def every_buffer_is_bounded(source: Source) -> Iterator[tuple[int, str]]:
             for decorator in map(ast.unparse, node.decorator_list):
                 if re.fullmatch(r"(functools\.)?(cache|lru_cache\((maxsize=)?None\))", decorator):
                     yield node.lineno, f"{node.name} caches without a limit: @{decorator}"
+
+
+@rule(
+    applies=lambda source: source.is_python,
+    objects_to={"minikafka/storage/log.py": "def append():\n" + "    f()\n" * FUNCTION_LINES_MAX},
+    accepts={
+        "minikafka/storage/log.py": "def append():\n" + "    f()\n" * (FUNCTION_LINES_MAX - 1)
+    },
+    allowed={
+        "minikafka/protocol/records/record.py": "a loop without calls: one would cost 13 %",
+    },
+)
+def a_function_fits_on_one_screen(source: Source) -> Iterator[tuple[int, str]]:
+    """Files have no limit: a file is one idea, however long that is."""
+    for node in source.nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+            lines = node.end_lineno - node.lineno + 1
+            if lines > FUNCTION_LINES_MAX:
+                yield node.lineno, f"{node.name} has {lines} lines; it does more than one thing"
+
+
+@rule(
+    applies=lambda source: source.is_python and source.is_under("minikafka"),
+    objects_to={
+        "minikafka/broker/replicas/fetcher.py": "def f(broker: Broker) -> None: ...",
+        "minikafka/broker/control/a.py": "class A:\n    def __init__(self, b: 'Broker'): ...",
+    },
+    accepts={
+        "minikafka/broker/handlers/fetch.py": "def f(broker: Broker) -> None: ...",
+        "minikafka/broker/net/server.py": "class A:\n    def __init__(self, b: Broker): ...",
+        "minikafka/broker/control/a.py": "def f(broker_id: int) -> None: ...",
+    },
+)
+def only_handlers_and_listeners_see_the_whole_broker(source: Source) -> Iterator[tuple[int, str]]:
+    """A service takes what it uses, by name and type; see `minikafka.broker.broker`."""
+    if source.is_under("minikafka/broker/handlers", "minikafka/broker/net") or source.path in {
+        f"minikafka/broker/{name}.py" for name in ("run", "opening", "lifetime")
+    }:
+        return
+    for node in source.nodes:
+        if isinstance(node, ast.arg) and node.annotation is not None:
+            annotation = ast.unparse(node.annotation).strip("'\"")
+            if re.search(r"\bBroker\b", annotation):
+                yield node.lineno, f"{node.arg} is the whole broker; take the services it uses"

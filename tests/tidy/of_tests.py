@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from tests.tidy.source import Source, dotted, rule
 
@@ -89,6 +90,45 @@ def no_test_is_skipped(source: Source) -> Iterator[tuple[int, str]]:
     for node in source.nodes:
         if isinstance(node, ast.Attribute) and dotted(node) in SKIPS:
             yield node.lineno, f"{dotted(node)}: run it, or delete it"
+
+
+def _is_run_as_module(words: list[ast.expr]) -> bool:
+    """Whether words of a command line are ``-m minikafka`` or ``-m minikafka.cli.main``."""
+    texts = [word.value if isinstance(word, ast.Constant) else None for word in words]
+    return any(
+        option == "-m" and module in {"minikafka", "minikafka.cli.main"}
+        for option, module in pairwise(texts)
+    )
+
+
+@rule(
+    applies=lambda source: source.is_python,
+    objects_to={
+        "tests/test_a.py": "Popen([sys.executable, '-m', 'minikafka', 'serve'])",
+        "benchmarks/b.py": "words = ['-m', 'minikafka.cli.main', 'cluster', 'up']",
+        "examples/c.py": "run(sys.executable, '-m', 'minikafka', *words)",
+    },
+    accepts={
+        "tests/test_a.py": "with minikafka.testing.broker() as kafka: check(kafka)",
+        "tests/test_b.py": "Popen([sys.executable, '-m', 'benchmarks.load'])",
+    },
+    allowed={
+        "minikafka/testing/brokers.py": "the one place that starts a broker for tests",
+        "minikafka/cli/cluster/layout.py": "the nodes of `minikafka cluster up`",
+        "tests/cli/conftest.py": "runs any command of the command line, to test it",
+        "tests/cli/play_cluster.py": "runs `minikafka cluster up`, to test it",
+    },
+)
+def brokers_are_started_by_minikafka_testing(source: Source) -> Iterator[tuple[int, str]]:
+    for node in source.nodes:
+        if isinstance(node, ast.Call):
+            words = node.args
+        elif isinstance(node, ast.List | ast.Tuple):
+            words = node.elts
+        else:
+            continue
+        if _is_run_as_module(words):
+            yield node.lineno, "start brokers with minikafka.testing.broker() or cluster()"
 
 
 @rule(

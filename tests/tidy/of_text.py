@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from tests.tidy.source import ROOT, Source, rule
 
-LINES_MAX = 450
 FILE_SIZE_BYTES_MAX = 256 * 1024
 
 # These rules' own examples would break them.
@@ -33,16 +32,6 @@ def _each(source: Source, pattern: re.Pattern[str], message: str) -> Iterator[tu
         found = pattern.search(line)
         if found:
             yield number, f"{message}: {found.group()}"
-
-
-@rule(
-    applies=lambda source: source.is_python,
-    objects_to={"minikafka/storage/heart.py": "pass\n" * (LINES_MAX + 1)},
-    accepts={"minikafka/storage/log.py": "pass\n" * LINES_MAX},
-)
-def a_file_can_be_read_in_one_sitting(source: Source) -> Iterator[tuple[int, str]]:
-    if len(source.lines) > LINES_MAX:
-        yield LINES_MAX + 1, f"{len(source.lines)} lines are two ideas; split it"
 
 
 @rule(

@@ -1,9 +1,9 @@
-"""Records that wait to be sent: one open batch per partition, and a limit on all of them together.
+"""Records that wait to be sent: one open batch per partition, and a limit on their total size.
 
-A batch reserves its full size when it is opened, so that appending needs no bookkeeping. So that a
-thousand slow partitions do not reserve a thousand large batches, a partition begins with a small
-batch and gets one of twice the size after each that was filled, up to ``batch_size_bytes``; one
-that was sent half empty halves it again.
+A batch reserves its full size when it is opened, so that appending needs no bookkeeping. A thousand
+slow partitions must not reserve a thousand large batches: a partition starts with a small batch,
+and gets one of twice the size after each that was filled, up to ``batch_size``; a batch that was
+sent half empty halves the size again.
 """
 
 from __future__ import annotations
@@ -28,29 +28,11 @@ class PartitionQueue:
 
     Attributes:
         unacknowledged: SENT and RETRY batches in the order in which they were first sent.
-        ready: closed batches that were never sent.
-        open: where records are appended.
-        producer_id, producer_epoch: the identity that the next new batch gets.
-        next_sequence: the sequence that it gets.
+        producer_id, producer_epoch, next_sequence: what the next new batch gets.
         next_ordinal: how many batches were ever sent.
-        needs_new_epoch: the sequences have come apart; see `core.sender`.
+        needs_new_epoch: client and broker disagree about sequences; see `core.sender`.
         stored_identity: the producer id and epoch of the newest batch that a broker has stored.
     """
-
-    __slots__ = (
-        "batch_size_bytes",
-        "needs_new_epoch",
-        "next_ordinal",
-        "next_sequence",
-        "open",
-        "partition",
-        "producer_epoch",
-        "producer_id",
-        "ready",
-        "stored_identity",
-        "topic",
-        "unacknowledged",
-    )
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
@@ -58,7 +40,7 @@ class PartitionQueue:
         self.unacknowledged: deque[ProducerBatch] = deque()
         self.ready: deque[ProducerBatch] = deque()
         self.open: ProducerBatch | None = None
-        self.batch_size_bytes = FIRST_BATCH_SIZE_BYTES
+        self.batch_size = FIRST_BATCH_SIZE_BYTES
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = -1
         self.next_sequence = 0
@@ -68,47 +50,35 @@ class PartitionQueue:
 
     @property
     def identity(self) -> tuple[int, int]:
-        """Producer id and epoch of its batches under way."""
         return self.producer_id, self.producer_epoch
 
     def __bool__(self) -> bool:
-        """Whether it holds any batch."""
         return bool(self.unacknowledged or self.ready or self.open)
 
     @property
     def oldest(self) -> ProducerBatch | None:
-        """The first of its batches."""
         if self.unacknowledged:
             return self.unacknowledged[0]
         return self.ready[0] if self.ready else self.open
 
     def batches(self) -> list[ProducerBatch]:
-        """All its batches, oldest first."""
         last = [] if self.open is None else [self.open]
         return [*self.unacknowledged, *self.ready, *last]
 
 
 class Accumulator:
-    """All producer batches that are not DONE.
-
-    Args:
-        batch_size_bytes: the largest batch, before compression (Kafka's ``batch.size``).
-        buffer_memory_bytes: what all batches together may reserve (``buffer.memory``).
-        delivery_timeout_s: how long a batch may take from its first record on.
+    """All producer batches that are not DONE, within ``buffer_memory``.
 
     Attributes:
         queues: every partition that was ever sent to; it keeps the partition's sequence.
         active: those that hold a batch now.
         sticky: per topic, the open batch that takes records without a key.
-        used_bytes: what is reserved now.
         topic_size_bytes: no larger batches for these topics, because larger ones were refused.
     """
 
-    def __init__(
-        self, *, batch_size_bytes: int, buffer_memory_bytes: int, delivery_timeout_s: float
-    ) -> None:
-        self.batch_size_bytes = batch_size_bytes
-        self.buffer_memory_bytes = buffer_memory_bytes
+    def __init__(self, *, batch_size: int, buffer_memory: int, delivery_timeout_s: float) -> None:
+        self.batch_size = batch_size
+        self.buffer_memory = buffer_memory
         self._delivery_timeout_s = delivery_timeout_s
         self.queues: dict[tuple[str, int], PartitionQueue] = {}
         self.active: dict[tuple[str, int], PartitionQueue] = {}
@@ -117,7 +87,6 @@ class Accumulator:
         self.topic_size_bytes: dict[str, int] = {}
 
     def open_batch(self, topic: str, partition: int) -> ProducerBatch | None:
-        """The batch that takes this partition's records now, if there is one."""
         queue = self.queues.get((topic, partition))
         return None if queue is None else queue.open
 
@@ -133,14 +102,14 @@ class Accumulator:
         if queue is None:
             queue = self.queues[key] = PartitionQueue(topic, partition)
         least = BATCH_HEADER_SIZE_BYTES + RECORD_OVERHEAD_SIZE_BYTES + record_size_bytes
-        most = self.topic_size_bytes.get(topic, self.batch_size_bytes)
-        size = max(min(queue.batch_size_bytes, most), least)
+        most = self.topic_size_bytes.get(topic, self.batch_size)
+        size = max(min(queue.batch_size, most), least)
         # Closing gives back what the open batch did not use.
         unused = queue.open.reserved_bytes - len(queue.open) if queue.open is not None else 0
-        if self.used_bytes + size - unused > self.buffer_memory_bytes:
-            if self.used_bytes + least - unused > self.buffer_memory_bytes:
+        if self.used_bytes + size - unused > self.buffer_memory:
+            if self.used_bytes + least - unused > self.buffer_memory:
                 return None
-            size = self.buffer_memory_bytes - self.used_bytes + unused
+            size = self.buffer_memory - self.used_bytes + unused
         if queue.open is not None:
             self.close(queue, is_full=True)
         batch = ProducerBatch(
@@ -155,7 +124,7 @@ class Accumulator:
         self, topic: str, partition: int, payload: bytearray, record_count: int, now: float
     ) -> ProducerBatch | None:
         """Take a batch that was encoded elsewhere; None, and nothing changes, without room."""
-        if self.used_bytes + len(payload) > self.buffer_memory_bytes:
+        if self.used_bytes + len(payload) > self.buffer_memory:
             return None
         key = (topic, partition)
         queue = self.queues.setdefault(key, PartitionQueue(topic, partition))
@@ -171,7 +140,6 @@ class Accumulator:
         return batch
 
     def close(self, queue: PartitionQueue, *, is_full: bool) -> None:
-        """Make a partition's open batch READY."""
         batch = queue.open
         assert batch is not None
         queue.open = None
@@ -183,18 +151,16 @@ class Accumulator:
         batch.state = BatchState.READY
         queue.ready.append(batch)
         if is_full:
-            queue.batch_size_bytes = min(queue.batch_size_bytes * 2, self.batch_size_bytes)
-        elif size_bytes * 2 < queue.batch_size_bytes:
-            queue.batch_size_bytes = max(queue.batch_size_bytes // 2, FIRST_BATCH_SIZE_BYTES)
+            queue.batch_size = min(queue.batch_size * 2, self.batch_size)
+        elif size_bytes * 2 < queue.batch_size:
+            queue.batch_size = max(queue.batch_size // 2, FIRST_BATCH_SIZE_BYTES)
 
     def close_all(self) -> None:
-        """Make every open batch READY (flush)."""
         for queue in self.active.values():
             if queue.open is not None:
                 self.close(queue, is_full=False)
 
     def replace(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """Put others in the place of a batch that was sent, and account for their memory."""
         queue = self.queues[batch.topic, batch.partition]
         index = queue.unacknowledged.index(batch)
         del queue.unacknowledged[index]
@@ -204,11 +170,10 @@ class Accumulator:
 
     def refused_as_too_large(self, topic: str, size_bytes: int) -> None:
         """Open no batches of a topic from now on that are larger than this, uncompressed."""
-        before = self.topic_size_bytes.get(topic, self.batch_size_bytes)
+        before = self.topic_size_bytes.get(topic, self.batch_size)
         self.topic_size_bytes[topic] = min(before, size_bytes)
 
     def remove(self, batch: ProducerBatch) -> None:
-        """Forget a batch that is about to be DONE, wherever it is, and free its memory."""
         key = (batch.topic, batch.partition)
         queue = self.queues[key]
         if queue.open is batch:
@@ -222,7 +187,6 @@ class Accumulator:
             del self.active[key]
 
     def batches(self) -> list[ProducerBatch]:
-        """All batches that are not DONE."""
         return [batch for queue in self.active.values() for batch in queue.batches()]
 
 
@@ -238,7 +202,7 @@ class StickyPartitions:
         self._last: dict[str, int] = {}
 
     def choose(self, topic: str, partition_count: int, has_leader: Callable[[int], bool]) -> int:
-        """The partition for the next batch; not the last one again, if there is another."""
+        """The partition for the next batch; a different one, if possible."""
         last = self._last.get(topic)
         # A topic may have thousands of partitions: nearly always the first draw will do.
         chosen = self._draw(range(partition_count))

@@ -1,17 +1,21 @@
-"""Finds the batch that a record belongs into, and opens it when there is none."""
+"""Finds the batch for a record, and opens one if there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import Any, Final
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.records.batch import BATCH_HEADER_SIZE_BYTES
 from minikafka_client.core.accumulator import Accumulator, StickyPartitions
 from minikafka_client.core.cluster import NO_LEADER, Cluster
 from minikafka_client.core.producer_batch import RECORD_OVERHEAD_SIZE_BYTES, ProducerBatch
+from minikafka_client.core.record_handle import RecordHandles
 from minikafka_client.errors import RecordTooLargeError, SerializationError, broker_error
 from minikafka_client.partitioner import partition_for_key
-from minikafka_client.types import Headers
+from minikafka_client.types import Headers, ProducerRecord
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 
@@ -27,15 +31,9 @@ class NoRoom(Exception):
 class Appender:
     """Appends records to the accumulator.
 
-    Args:
-        cluster: knows the partitions.
-        accumulator: has the batches.
-        sticky_partitions: chooses for records without a key.
-        partitioner: chooses for all records, if given.
-        record_size_bytes_max: larger records are refused.
-        clock: tells `now`; asked only when a batch is opened. What it raises, `append` raises.
-        on_opened: called with each new batch: its linger time begins.
-        on_full: called when a batch can be sent, or must be to make room.
+    ``clock`` is called only when a batch is opened, and `append` raises its errors. ``on_opened``
+    is called with each new batch, whose linger time begins; ``on_full`` when a batch can be sent,
+    or must be to make room.
     """
 
     def __init__(
@@ -143,7 +141,7 @@ class Appender:
         if least > self._record_size_bytes_max:
             raise RecordTooLargeError(
                 f"a record of {size_bytes} bytes for topic {topic!r} may need {least} bytes; "
-                f"request_size_bytes_max and buffer_memory_bytes allow "
+                f"max_request_size and buffer_memory allow "
                 f"{self._record_size_bytes_max}"
             )
         return size_bytes
@@ -162,3 +160,43 @@ def _check_bytes(name: str, given: object) -> None:
         raise SerializationError(
             f"the {name} is {type(given).__name__} {given!r:.50}, not bytes; encode it first"
         )
+
+
+RECORDS_PER_CHUNK: Final = 1_024
+
+
+def append_many(
+    topic: str,
+    records: Iterable[Any],
+    handles: RecordHandles[Any],
+    sticky: Mapping[str, ProducerBatch],
+    lock: AbstractContextManager[object],
+    now_ms: Callable[[], int],
+) -> Iterator[list[ProducerRecord[Any, Any]]]:
+    """Append what needs no waiting, and yield what must be sent one by one before it goes on.
+
+    It yields before each chunk, too (nothing, then), so that full batches are sent meanwhile.
+    ``handles`` get what is appended here; the caller adds what it sends. ``lock`` is held while a
+    batch changes.
+    """
+    stream = iter(records)
+    while chunk := list(islice(stream, RECORDS_PER_CHUNK)):
+        yield []
+        if set(map(type, chunk)) != {bytes}:
+            yield [
+                record if isinstance(record, ProducerRecord) else ProducerRecord(record)
+                for record in chunk
+            ]
+            continue
+        start = 0
+        while start < len(chunk):
+            with lock:
+                batch = sticky.get(topic)
+                if batch is not None:
+                    first = batch.record_count
+                    count = batch.append_values(chunk, start, now_ms())
+                    handles.add(batch, first, count)
+                    start += count
+            if start < len(chunk):
+                yield [ProducerRecord(chunk[start])]  # opens a batch with room
+                start += 1

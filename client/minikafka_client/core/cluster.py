@@ -1,4 +1,4 @@
-"""The metadata cache: which brokers there are, and who leads which partition."""
+"""The metadata cache: brokers, topics, and the leaders of partitions."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from minikafka.protocol.schema import ZERO_UUID
+from minikafka.protocol.fields import ZERO_UUID
+from minikafka.protocol.messages import metadata
 from minikafka_client.log_events import LogEvent
 from minikafka_client.types import BrokerDescription, TopicPartition
 
 logger = logging.getLogger(__name__)
 
 ANY_BROKER: Final = -1
-"""In place of a node id: any broker that answers."""
+"""Instead of a node id: any broker that answers."""
 
 CONTROLLER: Final = -2
-"""In place of a node id: the broker that the metadata names as controller."""
+"""Instead of a node id: the broker that the metadata names as controller."""
 
 NO_LEADER: Final = -1
 
@@ -33,7 +29,7 @@ FINAL_TOPIC_ERRORS: Final = frozenset(
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
-"""What metadata says of a topic that waiting does not change."""
+"""Errors of a topic in metadata that do not pass with time."""
 
 DEFAULT_PORT: Final = 9092
 
@@ -41,8 +37,6 @@ Address = tuple[str, int]
 
 
 class PartitionMetadata(NamedTuple):
-    """What the brokers say of a partition; ``leader`` is -1 while there is none."""
-
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
@@ -51,7 +45,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """What the brokers say of a topic; ``error_code`` is why there is nothing to say."""
+    """Metadata of a topic; ``error_code`` says why there is none."""
 
     name: str
     topic_id: bytes
@@ -87,14 +81,12 @@ def _parse_address(text: str) -> Address:
 
 
 class Cluster:
-    """What the client knows of the cluster, from the last metadata responses.
+    """The cached metadata.
 
     Attributes:
-        bootstrap: the addresses to begin with, and to come back to when no broker answers.
-        brokers: by node id; empty before the first response.
-        controller_id: -1 while unknown.
+        bootstrap: the addresses to start with, and to return to when no broker answers.
         topics: every topic that was asked about, its errors included.
-        update_count: how many responses were taken in; a change tells that there is news.
+        update_count: how many responses were processed; it shows whether anything changed.
         updated_at: `now` of the last one.
     """
 
@@ -108,8 +100,8 @@ class Cluster:
         self.update_count = 0
         self.updated_at = float("-inf")
 
-    def update(self, response: MetadataResponse, now: float, *, is_complete: bool = False) -> None:
-        """Take in a response; ``is_complete``: it was asked for all topics, others are gone."""
+    def update(self, response: metadata.Response, now: float, *, is_complete: bool = False) -> None:
+        """Process a response; ``is_complete``: it covers all topics, so others do not exist."""
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             # These brokers are another cluster's now (KIP-1102): back to the bootstrap servers.
             self.brokers = {}
@@ -129,7 +121,7 @@ class Cluster:
             self.forget(self.topics.keys() - fresh.keys())
         for name, topic in fresh.items():
             before = self.topics.get(name)
-            # Never out of the table in between: another thread may be looking.
+            # Replaced in one step: another thread may be reading.
             self.topics[name] = topic
             if before is not None and before.topic_id != topic.topic_id:
                 self.names_by_id.pop(before.topic_id, None)
@@ -139,13 +131,12 @@ class Cluster:
         self.updated_at = now
 
     def forget(self, names: Iterable[str]) -> None:
-        """Drop topics that nobody uses any more."""
         for name in list(names):
             topic = self.topics.pop(name, None)
             if topic is not None:
                 self.names_by_id.pop(topic.topic_id, None)
 
-    def _merged(self, topic: MetadataResponseTopic) -> TopicMetadata:
+    def _merged(self, topic: metadata.ResponseTopic) -> TopicMetadata:
         assert topic.name is not None
         before = self.topics.get(topic.name)
         same = before is not None and before.topic_id == topic.topic_id
@@ -166,7 +157,7 @@ class Cluster:
             self.brokers[broker.node_id] = broker
 
     def lead_moved(self, partition: TopicPartition, leader: int, leader_epoch: int) -> bool:
-        """Believe a response that names a partition's new leader (KIP-951); False: no news."""
+        """Take a partition's new leader from a response (KIP-951); False if it is not newer."""
         topic = self.topics.get(partition.topic)
         known = topic.partitions.get(partition.partition) if topic else None
         if topic is None or known is None or leader_epoch <= known.leader_epoch:
@@ -186,19 +177,17 @@ class Cluster:
         return self.controller_id if self.controller_id in self.brokers else ANY_BROKER
 
     def leader(self, topic: str, partition: int) -> int:
-        """The node that leads a partition, or `NO_LEADER` when that is unknown."""
+        """`NO_LEADER` too when its broker is not known."""
         known = self.topics.get(topic)
         found = known.partitions.get(partition) if known else None
         return found.leader if found is not None and found.leader in self.brokers else NO_LEADER
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """The epoch of that leader; -1 when unknown."""
         known = self.topics.get(topic)
         found = known.partitions.get(partition) if known else None
         return -1 if found is None else found.leader_epoch
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has; 0 when unknown."""
         known = self.topics.get(topic)
         return len(known.partitions) if known is not None else 0
 
@@ -216,10 +205,8 @@ def _log_leader(topic: str, partition: int, leader: int, leader_epoch: int) -> N
     )
 
 
-def _newer(
-    known: PartitionMetadata | None, partition: MetadataResponsePartition
-) -> PartitionMetadata:
-    """A broker that lags behind may tell of an older leader epoch: keep what is newer (KIP-320)."""
+def _newer(known: PartitionMetadata | None, partition: metadata.Partition) -> PartitionMetadata:
+    """A broker that lags behind may report an older leader epoch: keep the newer (KIP-320)."""
     if known is not None and 0 <= partition.leader_epoch < known.leader_epoch:
         return known
     has_leader = partition.error_code != ErrorCode.LEADER_NOT_AVAILABLE

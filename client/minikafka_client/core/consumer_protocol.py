@@ -1,4 +1,4 @@
-"""What members of a consumer group tell each other through the coordinator, in Java's formats.
+"""What members of a consumer group send each other through the coordinator, in Java's formats.
 
 A subscription travels in JoinGroup, an assignment in SyncGroup; both are opaque to the broker and
 begin with a 16-bit version. A newer version only adds fields at the end, so one that is newer than
@@ -12,15 +12,9 @@ from struct import Struct as Layout
 from struct import error as LayoutError  # noqa: N812 - struct's own name is lower case
 from typing import Final
 
-from minikafka.protocol.schema import (
-    MalformedMessageError,
-    Message,
-    Struct,
-    array,
-    int32,
-    octets,
-    string,
-)
+from minikafka.protocol.exceptions import MalformedMessageError
+from minikafka.protocol.fields import Struct, array, int32, octets, string
+from minikafka.protocol.schema import Message
 from minikafka_client.types import TopicPartition
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
@@ -52,21 +46,11 @@ class Subscription:
     """What a member wants and has.
 
     Attributes:
-        topics: the topics it subscribes to.
         owned_partitions: what it holds while it joins (cooperative and sticky assignors).
         generation_id: the generation it got these in; -1 when it does not say.
         user_data: for the assignor (the sticky one keeps its own record here).
         group_instance_id: set by the leader from the JoinGroup response.
     """
-
-    __slots__ = (
-        "generation_id",
-        "group_instance_id",
-        "owned_partitions",
-        "rack_id",
-        "topics",
-        "user_data",
-    )
 
     def __init__(
         self,
@@ -86,7 +70,6 @@ class Subscription:
         self.group_instance_id = group_instance_id
 
     def encode(self) -> bytes:
-        """The bytes for JoinGroup, version 3."""
         message = _Subscription(
             topics=sorted(self.topics),
             user_data=self.user_data,
@@ -98,11 +81,7 @@ class Subscription:
 
     @classmethod
     def decode(cls, metadata: bytes, *, group_instance_id: str | None = None) -> Subscription:
-        """Read what a member sent.
-
-        Raises:
-            MalformedMessageError: the bytes are no subscription.
-        """
+        """Read what a member sent, or raise `MalformedMessageError`."""
         message = _Subscription.decode(_version_of(metadata), metadata, _VERSION.size)
         return cls(
             message.topics,
@@ -117,17 +96,12 @@ class Subscription:
 def encode_assignment(
     partitions: Iterable[TopicPartition], user_data: bytes | None = None
 ) -> bytes:
-    """The bytes for SyncGroup, version 3."""
     message = _Assignment(assigned_partitions=_grouped(partitions), user_data=user_data)
     return message.encode_to_bytes(_NEWEST, _VERSION.pack(_NEWEST))
 
 
 def decode_assignment(assignment: bytes) -> tuple[tuple[TopicPartition, ...], bytes | None]:
-    """Read (partitions, user data); no bytes at all are an empty assignment.
-
-    Raises:
-        MalformedMessageError: the bytes are no assignment.
-    """
+    """Read (partitions, user data) or raise `MalformedMessageError`; no bytes: none."""
     if not assignment:
         return (), None
     message = _Assignment.decode(_version_of(assignment), assignment, _VERSION.size)

@@ -1,4 +1,4 @@
-"""One broker's fetch session: after the first fetch, only what has changed is named (KIP-227).
+"""One broker's fetch session: after the first fetch, requests name only changes (KIP-227).
 
     next request            is                  leads to
     (0, 0)                  full, opens one     (s, 1) when the broker grants session s, else (0, 0)
@@ -6,7 +6,7 @@
     (s, 0)                  full, closes s      as (0, 0)
 
 An error, a lost answer, or another way of naming topics (names, or ids from version 13 on) makes
-the next request a full one: whether the broker has counted a request that nobody answered is not
+the next request a full one: whether the broker has counted an unanswered request is not
 known. A broker without sessions (before Kafka 1.1), or without room for one more, grants none; then
 every request is a full one.
 """
@@ -17,12 +17,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.fetch import (
-    FetchPartition,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-)
+from minikafka.protocol.messages import fetch
 from minikafka_client.types import TopicPartition
 
 NO_SESSION: Final = 0
@@ -31,8 +26,6 @@ EPOCH_MAX: Final = 0x7FFFFFFF
 
 
 class Wanted(NamedTuple):
-    """What to fetch of one partition, and the id of its topic."""
-
     topic_id: bytes
     fetch_offset: int
     current_leader_epoch: int
@@ -41,22 +34,14 @@ class Wanted(NamedTuple):
 
 
 class SessionPart(NamedTuple):
-    """The part of a Fetch request that depends on the session."""
-
     session_id: int
     epoch: int
-    topics: list[FetchTopic]
-    forgotten: list[ForgottenTopic]
+    topics: list[fetch.Topic]
+    forgotten: list[fetch.ForgottenTopic]
 
 
 class FetchSession:
-    """What a broker remembers of this client's fetches, as far as this client knows.
-
-    Attributes:
-        session_id: 0 without a session.
-        epoch: what the next request carries.
-        partitions: what the last request amounted to, changed and unchanged.
-    """
+    """What a broker remembers of this client's fetches, as far as this client knows."""
 
     __slots__ = ("epoch", "partitions", "session_id", "uses_topic_ids")
 
@@ -69,24 +54,24 @@ class FetchSession:
     def request(
         self, wanted: Mapping[TopicPartition, Wanted], *, uses_topic_ids: bool
     ) -> SessionPart:
-        """Say as little as the broker needs to know exactly what is wanted, in this order."""
+        """The smallest request that tells the broker exactly what is wanted, in this order."""
         before = self.partitions
-        # Brokers forget after they have added: by name, a topic made anew would be gone again.
-        is_made_anew = any(
+        # Brokers forget after adding: by name, a recreated topic would be removed again.
+        is_recreated = any(
             partition in before and before[partition].topic_id != now.topic_id
             for partition, now in wanted.items()
         )
-        if uses_topic_ids != self.uses_topic_ids or is_made_anew:
+        if uses_topic_ids != self.uses_topic_ids or is_recreated:
             self.uses_topic_ids = uses_topic_ids
             self.epoch = FULL
         if self.epoch == FULL:
             before = {}
         self.partitions = dict(wanted)
-        topics: dict[str, FetchTopic] = {}
+        topics: dict[str, fetch.Topic] = {}
         for partition, now in wanted.items():
             if before.get(partition) != now:
                 _add(topics, partition, now)
-        forgotten: dict[str, ForgottenTopic] = {}
+        forgotten: dict[str, fetch.ForgottenTopic] = {}
         for partition, then in before.items():
             if partition not in wanted:
                 _forget(forgotten, partition, then)
@@ -94,8 +79,7 @@ class FetchSession:
             self.session_id, self.epoch, list(topics.values()), list(forgotten.values())
         )
 
-    def answered(self, response: FetchResponse) -> None:
-        """Take note of an answer, good or bad."""
+    def answered(self, response: fetch.Response) -> None:
         if response.error_code:
             self.lost()
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
@@ -108,17 +92,17 @@ class FetchSession:
             self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
 
     def lost(self) -> None:
-        """No answer came: begin again, and close what may still be open."""
+        """No answer: start over, and close a session that may still be open."""
         self.epoch = FULL
 
 
-def _add(topics: dict[str, FetchTopic], partition: TopicPartition, wanted: Wanted) -> None:
+def _add(topics: dict[str, fetch.Topic], partition: TopicPartition, wanted: Wanted) -> None:
     name, index = partition
     topic = topics.get(name)
     if topic is None:
-        topic = topics[name] = FetchTopic(topic_id=wanted.topic_id, topic=name, partitions=[])
+        topic = topics[name] = fetch.Topic(topic_id=wanted.topic_id, topic=name, partitions=[])
     topic.partitions.append(
-        FetchPartition(
+        fetch.Partition(
             partition=index,
             current_leader_epoch=wanted.current_leader_epoch,
             fetch_offset=wanted.fetch_offset,
@@ -128,9 +112,13 @@ def _add(topics: dict[str, FetchTopic], partition: TopicPartition, wanted: Wante
     )
 
 
-def _forget(forgotten: dict[str, ForgottenTopic], partition: TopicPartition, then: Wanted) -> None:
+def _forget(
+    forgotten: dict[str, fetch.ForgottenTopic], partition: TopicPartition, then: Wanted
+) -> None:
     name, index = partition
     topic = forgotten.get(name)
     if topic is None:
-        topic = forgotten[name] = ForgottenTopic(topic_id=then.topic_id, topic=name, partitions=[])
+        topic = forgotten[name] = fetch.ForgottenTopic(
+            topic_id=then.topic_id, topic=name, partitions=[]
+        )
     topic.partitions.append(index)

@@ -1,4 +1,4 @@
-"""Records of one partition from one fetch response: kept as bytes until somebody wants them."""
+"""Records of one partition from one fetch response: kept as bytes until they are accessed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minikafka.protocol.records.control import ControlType, decode_control_type
 from minikafka.protocol.records.errors import CorruptBatchError
 from minikafka.protocol.records.record import decode_records
 from minikafka_client.core.record_columns import Headers, RecordColumns, decode_columns
-from minikafka_client.core.serializing import Deserializers, deserialized
+from minikafka_client.core.serialization import Deserializers, deserialized
 from minikafka_client.errors import CorruptRecordsError
 from minikafka_client.types import ConsumerRecord, Key, TopicPartition, Value
 
@@ -28,8 +28,7 @@ _NO_END: Final = 1 << 63
 class AbortedTransactions:
     """Which of a fetch response's transactional batches were aborted (KIP-98).
 
-    Args:
-        aborted: (producer id, first offset) of the aborted transactions that may overlap them.
+    ``aborted``: (producer id, first offset) of the aborted transactions that may overlap them.
     """
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
@@ -37,10 +36,7 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def hides(self, header: BatchHeader, control_type: int | None) -> bool:
-        """Whether the application must not see a batch; ask in offset order.
-
-        ``control_type`` tells aborts from commits; None for all but control batches.
-        """
+        """Whether the application must not see a batch; ask in offset order."""
         while self._ahead and self._ahead[-1][1] <= header.last_offset:
             self._open.add(self._ahead.pop()[0])
         if header.is_control:
@@ -50,23 +46,23 @@ class AbortedTransactions:
         return header.is_transactional and header.producer_id in self._open
 
 
-class FetchedRecords(Generic[Key, Value]):
-    """A run of one partition's records, as columns and as records.
+class ConsumedBatch(Generic[Key, Value]):
+    """Consecutive records of one partition, as columns and as records.
 
-    It is what ``consumer.batches()`` yields. Nothing is decoded before it is looked at; with a
+    ``consumer.batches()`` yields them. Nothing is decoded before it is accessed; with a
     deserializer, ``keys``, ``values`` and ``records`` may raise `DeserializationError`.
 
     Attributes:
         topic, partition: where the records come from.
         payload: the record batches as they were fetched, to be decoded by others.
-        batch_positions: where in it the batches begin whose records are to be seen.
-        first_offset: records before it are not handed out, though they may be in the payload.
+        batch_positions: where its visible batches begin.
+        first_offset: records before it are skipped, though they may be in the payload.
         end_offset: neither are those from it on.
         next_offset: where the next run begins; beyond the last record if others are hidden.
         epoch_before: leader epoch of the record before the first, -1 when unknown.
         leader_epoch: leader epoch of the last batch.
-        record_count_max: no more records than this are in it, told without decoding them.
-        size_bytes: what it occupies until it is consumed.
+        record_count_max: an upper bound that needs no decoding.
+        size_bytes: the memory it takes until it is consumed.
         deserializers: what makes keys and values of bytes.
     """
 
@@ -96,7 +92,6 @@ class FetchedRecords(Generic[Key, Value]):
         self._find_batches(payload, None if aborted is None else AbortedTransactions(aborted))
 
     def _find_batches(self, payload: memoryview, aborted: AbortedTransactions | None) -> None:
-        """Note where the batches begin that hold records for the application."""
         for position, header in iter_batches(payload):
             if header.next_offset <= self.first_offset:
                 continue  # a broker answers with the whole batch that holds the offset, or more
@@ -126,7 +121,6 @@ class FetchedRecords(Generic[Key, Value]):
 
     @cached_property
     def _columns(self) -> list[RecordColumns]:
-        """The records of each batch."""
         try:
             return [
                 decode_columns(
@@ -144,20 +138,20 @@ class FetchedRecords(Generic[Key, Value]):
                 f"{self.first_offset}: {error}; seek past it, or restore the broker's log"
             ) from error
 
-    def rest(self, offset: int) -> FetchedRecords[Key, Value]:
+    def rest(self, offset: int) -> ConsumedBatch[Key, Value]:
         """The same run without the records before an offset."""
         rest = self._undecoded()
         rest.epoch_before = self.leader_epoch_before(offset)
         rest.first_offset = offset
         return rest
 
-    def until(self, offset: int) -> FetchedRecords[Key, Value]:
+    def until(self, offset: int) -> ConsumedBatch[Key, Value]:
         """The same run without the records from an offset on."""
         head = self._undecoded()
         head.end_offset = offset
         return head
 
-    def split(self, offset: int) -> tuple[FetchedRecords[Key, Value], FetchedRecords[Key, Value]]:
+    def split(self, offset: int) -> tuple[ConsumedBatch[Key, Value], ConsumedBatch[Key, Value]]:
         """The records before an offset, and those from it on, as two runs."""
         head, rest = self.until(offset), self.rest(offset)
         head.next_offset = offset
@@ -165,7 +159,7 @@ class FetchedRecords(Generic[Key, Value]):
         head.size_bytes = 0  # the rest holds the memory
         return head, rest
 
-    def _undecoded(self) -> FetchedRecords[Key, Value]:
+    def _undecoded(self) -> ConsumedBatch[Key, Value]:
         other = copy(self)
         other.__dict__.pop("_columns", None)
         other.__dict__.pop("records", None)
@@ -234,5 +228,4 @@ class FetchedRecords(Generic[Key, Value]):
 
 
 def _joined(columns: list[Sequence[_Item]]) -> list[_Item]:
-    """One list of the items of several."""
     return list(chain.from_iterable(columns))

@@ -1,14 +1,19 @@
 """Decides what to fetch from which broker, and what the answers mean for the partitions.
 
 Each broker has at most one fetch unanswered. It names every partition of that broker that is READY
-and not paused, whether or not some of its records are still here: a fetch waits at the broker until
-there is something to send, and a partition that it does not name would wait for it, too. Memory is
-bounded instead: what is here and what has been asked for never exceeds ``prefetch_size_bytes_max``
-(but a broker always sends one batch, however large), shared evenly between the brokers.
+and not paused, even if it has unconsumed records: a fetch waits at the broker until there is
+something to send, and a partition that it does not name would have to wait for it too. Memory is
+bounded instead: what has been fetched and requested never exceeds ``prefetch_size_bytes_max`` (but
+a broker always sends one batch, however large), shared evenly between the brokers.
 
-A partition is read from its leader, or for as long as metadata lives from the replica that the
-leader named, because it is nearer (KIP-392). What is wrong with a replica sends the reader back to
-the leader. A leader that is newer than the one that refused is asked without a pause (KIP-951).
+A partition is read from its leader, or until the metadata expires from the nearer replica that the
+leader named (KIP-392). An error of a replica sends the reader back to the leader. A leader that is
+newer than the one that refused is asked without a pause (KIP-951).
+
+An offset that no longer exists (retention, DeleteRecords) is reset as ``auto_offset_reset`` says. A
+log that was truncated, or a topic that was recreated, is read again from where it differs from what
+was read before; without a reset policy the partition fails (KIP-320). Both wait until the
+application has consumed what was fetched before.
 """
 
 from __future__ import annotations
@@ -16,39 +21,98 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter, deque
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, cast
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.fetch import FetchResponse, PartitionData
-from minikafka.protocol.schema import ZERO_UUID, Response
+from minikafka.protocol.fields import ZERO_UUID
+from minikafka.protocol.messages import fetch
+from minikafka.protocol.records.errors import CorruptBatchError
+from minikafka.protocol.schema import Response
+from minikafka_client import errors
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.core.cluster import NO_LEADER, Cluster
-from minikafka_client.core.fetch_outcomes import (
-    is_truncation,
-    keep_records,
-    made_anew,
-    out_of_range,
-    truncated,
-)
-from minikafka_client.core.fetch_request import fetch_request, read_fetch_response
-from minikafka_client.core.fetch_session import FULL, FetchSession
-from minikafka_client.core.fetcher_messages import (
-    Connect,
-    Effect,
-    Event,
-    Fetched,
-    FetcherConfig,
-    NodeConnected,
-    NodeFailed,
-    RefreshMetadata,
-    SendFetch,
-)
+from minikafka_client.core.fetch_session import FULL, FetchSession, Wanted
+from minikafka_client.core.fetched import ConsumedBatch
 from minikafka_client.core.meters import error_name
 from minikafka_client.core.partition_reader import PartitionReader, Phase
-from minikafka_client.errors import KafkaError, broker_error
 from minikafka_client.log_events import LogEvent
-from minikafka_client.types import TopicPartition
+from minikafka_client.types import (
+    EARLIEST,
+    LATEST,
+    AutoOffsetReset,
+    BrokerDescription,
+    IsolationLevel,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+
+
+class FetcherConfig(NamedTuple):
+    """The consumer's settings, as far as fetching goes; see `Consumer`."""
+
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    prefetch_size_bytes_max: int
+    isolation_level: IsolationLevel
+    auto_offset_reset: AutoOffsetReset
+    check_crcs: bool
+    client_rack: str = ""
+    metadata_max_age_ms: int = 300_000
+
+
+# --- events ---
+
+
+class NodeConnected(NamedTuple):
+    node: int
+
+
+class NodeFailed(NamedTuple):
+    """A broker cannot be reached; it may be tried again (the network waits long enough)."""
+
+    node: int
+
+
+class Fetched(NamedTuple):
+    request_id: int
+    answer: Response | errors.KafkaError
+
+
+class Changed:
+    """Partitions were assigned, moved, paused or resumed, records consumed, or metadata changed."""
+
+
+Event = NodeConnected | NodeFailed | Fetched | Changed
+
+# --- effects ---
+
+
+class Connect(NamedTuple):
+    """Open a connection to a broker; answered by `NodeConnected` or `NodeFailed`."""
+
+    node: int
+
+
+class SendFetch(NamedTuple):
+    """Send a request to a connected broker; answered by `Fetched`."""
+
+    node: int
+    request_id: int
+    request: fetch.Request
+    version_max: int
+
+
+class RefreshMetadata(NamedTuple):
+    """Ask for the metadata of these topics soon."""
+
+    topics: frozenset[str]
+
+
+Effect = Connect | SendFetch | RefreshMetadata
+
 
 logger = logging.getLogger(__name__)
 
@@ -77,9 +141,7 @@ class Fetcher:
 
     Attributes:
         readers: the assigned partitions; their owner adds, removes and seeks, then feeds `Changed`.
-        arrived: partitions with records to hand out, in the order in which these came.
-        fetched_bytes: what came in all.
-        errors: what partitions' fetches met, by `error_name`.
+        arrived: partitions with records to consume, in the order of their arrival.
         has_unplaced: whether a position of some partition has to be looked up.
     """
 
@@ -98,7 +160,6 @@ class Fetcher:
         self._wake_at = math.inf
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Take in an event, and go on."""
         effects: list[Effect] = []
         match event:
             case NodeConnected(node_id):
@@ -131,29 +192,26 @@ class Fetcher:
         return None if self._wake_at == math.inf else self._wake_at
 
     def next_arrived(self) -> PartitionReader | None:
-        """A partition that has records to hand out now, the one that has waited longest."""
+        """The partition with records to consume that has waited longest."""
         for _ in range(len(self.arrived)):
             reader = self.arrived.popleft()
             if not reader.fetched or self.readers.get(reader.partition) is not reader:
-                continue  # sought elsewhere, or no longer ours
+                continue  # moved, or no longer ours
             if not reader.is_paused:
                 return reader
             self.arrived.append(reader)
         return None
 
     def resumed(self, reader: PartitionReader) -> None:
-        """Line a partition up (again) that has records to hand out."""
         if reader.fetched and reader not in self.arrived:
             self.arrived.append(reader)
 
     @property
     def prefetch_size_bytes_max(self) -> int:
-        """How much may be here and on its way."""
         return self._config.prefetch_size_bytes_max
 
     @property
     def buffered_bytes(self) -> int:
-        """What all fetched records occupy."""
         return sum(reader.buffered_bytes for reader in self.readers.values())
 
     # --- asking ---
@@ -162,7 +220,6 @@ class Fetcher:
         return self._nodes.setdefault(node, _Node())
 
     def _source(self, reader: PartitionReader, now: float) -> int:
-        """The broker to read a partition from."""
         replica = reader.preferred_replica
         if replica >= 0:
             if now < reader.preferred_until and replica in self._cluster.brokers:
@@ -173,7 +230,6 @@ class Fetcher:
     def _wanted(
         self, sources: dict[TopicPartition, int], now: float, effects: list[Effect]
     ) -> dict[int, list[PartitionReader]]:
-        """What to ask each broker for that has no fetch unanswered."""
         wanted: dict[int, list[PartitionReader]] = {}
         leaderless: set[str] = set()
         self.has_unplaced = False
@@ -187,8 +243,8 @@ class Fetcher:
             if source == NO_LEADER:
                 leaderless.add(partition.topic)
             elif not reader.is_fetching and self._is_free(source, now, effects):
-                if self._is_made_anew(reader):
-                    made_anew(self._config, reader)
+                if self._is_recreated(reader):
+                    recreated(self._config, reader)
                     self.has_unplaced = self.has_unplaced or reader.is_unplaced
                 else:
                     wanted.setdefault(source, []).append(reader)
@@ -207,8 +263,8 @@ class Fetcher:
             reader.retry_at = 0.0
         return must_wait
 
-    def _is_made_anew(self, reader: PartitionReader) -> bool:
-        """Whether the topic is another one than the one that was read until now (KIP-516)."""
+    def _is_recreated(self, reader: PartitionReader) -> bool:
+        """Whether the topic was recreated since it was last read (KIP-516)."""
         known = self._cluster.topics.get(reader.partition.topic)
         if known is None or known.topic_id in (reader.topic_id, ZERO_UUID):
             return False
@@ -232,11 +288,10 @@ class Fetcher:
     def _ask(
         self, node_id: int, readers: list[PartitionReader], share_bytes: int, effects: list[Effect]
     ) -> None:
-        partition_max_bytes = self._config.partition_fetch_size_bytes_max
+        partition_max_bytes = self._config.max_partition_fetch_bytes
         # A broker that took more than its share would make the others wait for its answer.
         max_bytes = max(
-            1,
-            min(self._config.fetch_size_bytes_max, share_bytes, partition_max_bytes * len(readers)),
+            1, min(self._config.fetch_max_bytes, share_bytes, partition_max_bytes * len(readers))
         )
         reserved = sum(asked.reserved_bytes for asked in self._asked.values())
         free = self._config.prefetch_size_bytes_max - self.buffered_bytes - reserved
@@ -244,7 +299,7 @@ class Fetcher:
         if free < min(partition_max_bytes, max_bytes):
             return
         max_bytes = min(max_bytes, free)
-        # Brokers fill a response in the order of the request: who has least comes first.
+        # Brokers fill a response in the order of the request: the emptiest partition comes first.
         readers.sort(key=lambda reader: reader.buffered_bytes)
         node = self._node(node_id)
         request, version_max = fetch_request(
@@ -263,19 +318,19 @@ class Fetcher:
     # --- answers ---
 
     def _answered(
-        self, asked: _Asked, answer: Response | KafkaError, now: float, effects: list[Effect]
+        self, asked: _Asked, answer: Response | errors.KafkaError, now: float, effects: list[Effect]
     ) -> None:
         node = self._node(asked.node)
         node.request_id = -1
         current = self._current(asked)
         for reader in current.values():
             reader.is_fetching = False
-        if isinstance(answer, KafkaError):
+        if isinstance(answer, errors.KafkaError):
             node.session.lost()
             node.is_connected = node.is_connected and not answer.is_retriable
             self._refused(current.values(), answer, now, effects)
             return
-        assert isinstance(answer, FetchResponse)
+        assert isinstance(answer, fetch.Response)
         was_full = node.session.epoch == FULL
         node.session.answered(answer)
         node.muted_until = now + answer.throttle_time_ms / 1000
@@ -290,7 +345,7 @@ class Fetcher:
                 self._arrived(current[partition], outcome, asked.node, now, effects)
 
     def _current(self, asked: _Asked) -> dict[TopicPartition, PartitionReader]:
-        """The partitions of a request that are still ours and were not sought elsewhere."""
+        """The partitions of a request that are still ours and were not moved."""
         return {
             reader.partition: reader
             for reader, term in asked.terms.items()
@@ -300,7 +355,7 @@ class Fetcher:
     def _refused(
         self,
         readers: Iterable[PartitionReader],
-        error: KafkaError,
+        error: errors.KafkaError,
         now: float,
         effects: list[Effect],
     ) -> None:
@@ -328,7 +383,7 @@ class Fetcher:
     def _arrived(
         self,
         reader: PartitionReader,
-        outcome: PartitionData,
+        outcome: fetch.PartitionData,
         node_id: int,
         now: float,
         effects: list[Effect],
@@ -353,9 +408,9 @@ class Fetcher:
                 self.resumed(reader)
 
 
-def _fetch_error(code: int, subject: str) -> KafkaError:
+def _fetch_error(code: int, subject: str) -> errors.KafkaError:
     """As Java has it: a broker may stumble over a fetch, but a damaged log stays damaged."""
-    error = broker_error(code, subject)
+    error = errors.broker_error(code, subject)
     if error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
         error.is_retriable = True
     elif error.code is ErrorCode.CORRUPT_MESSAGE:
@@ -370,3 +425,203 @@ _SESSION_GONE: Final = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
+
+
+NAMED_TOPICS_VERSION: Final = 12
+"""The last version that names topics; later ones have their ids (KIP-516)."""
+ANY_VERSION: Final = 32767
+_NO_EPOCH: Final = -1
+
+
+def fetch_request(
+    cluster: Cluster,
+    session: FetchSession,
+    node: int,
+    readers: Sequence[PartitionReader],
+    config: FetcherConfig,
+    max_bytes: int,
+) -> tuple[fetch.Request, int]:
+    """The request for a broker, and the newest version in which it makes sense."""
+    wanted: dict[TopicPartition, Wanted] = {}
+    uses_topic_ids = True
+    for reader in readers:
+        topic, partition = reader.partition
+        known = cluster.topics.get(topic)
+        topic_id = ZERO_UUID if known is None else known.topic_id
+        uses_topic_ids = uses_topic_ids and topic_id != ZERO_UUID
+        # A follower may not have replicated the rest of the log yet: that is no truncation.
+        is_from_leader = node != reader.preferred_replica
+        wanted[reader.partition] = Wanted(
+            topic_id,
+            reader.fetch_offset,
+            cluster.leader_epoch(topic, partition),
+            reader.fetched_epoch if is_from_leader else _NO_EPOCH,
+            config.max_partition_fetch_bytes,
+        )
+    part = session.request(wanted, uses_topic_ids=uses_topic_ids)
+    request = fetch.Request(
+        max_wait_ms=config.fetch_max_wait_ms,
+        min_bytes=config.fetch_min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=config.isolation_level,
+        session_id=part.session_id,
+        session_epoch=part.epoch,
+        topics=part.topics,
+        forgotten_topics_data=part.forgotten,
+        rack_id=config.client_rack,
+    )
+    return request, ANY_VERSION if uses_topic_ids else NAMED_TOPICS_VERSION
+
+
+def read_fetch_response(
+    cluster: Cluster, response: fetch.Response
+) -> Iterator[tuple[TopicPartition, fetch.PartitionData]]:
+    """The outcomes; new leaders in the response update the cluster (KIP-951)."""
+    for endpoint in response.node_endpoints:
+        cluster.learn_broker(
+            BrokerDescription(endpoint.node_id, endpoint.host, endpoint.port, endpoint.rack)
+        )
+    for topic in response.responses:
+        name = topic.topic or cluster.names_by_id.get(topic.topic_id, "")
+        for outcome in topic.partitions:
+            partition = TopicPartition(name, outcome.partition_index)
+            leader = outcome.current_leader
+            if leader.leader_id >= 0:
+                cluster.lead_moved(partition, leader.leader_id, leader.leader_epoch)
+            yield partition, outcome
+
+
+RESET_SPECS: Final = {AutoOffsetReset.EARLIEST: EARLIEST, AutoOffsetReset.LATEST: LATEST}
+
+
+def keep_records(
+    config: FetcherConfig, reader: PartitionReader, outcome: fetch.PartitionData
+) -> bool:
+    """Keep what was fetched; False if it is empty or unreadable (then the reader fails)."""
+    reader.attempts = 0
+    is_committed = config.isolation_level is IsolationLevel.READ_COMMITTED
+    reader.end_offset = outcome.last_stable_offset if is_committed else outcome.high_watermark
+    reader.log_start_offset = outcome.log_start_offset
+    if outcome.records is None or not len(outcome.records):
+        return False
+    aborted = None
+    if is_committed:
+        aborted = [
+            (each.producer_id, each.first_offset) for each in outcome.aborted_transactions or ()
+        ]
+    try:
+        records = ConsumedBatch(
+            reader.partition,
+            cast("memoryview", outcome.records),  # what a decoded payload always is
+            reader.fetch_offset,
+            aborted=aborted,
+            check_crcs=config.check_crcs,
+        )
+    except CorruptBatchError as error:
+        topic, partition = reader.partition
+        reader.fail(
+            errors.CorruptRecordsError(
+                f"partition {partition} of topic {topic!r}, at offset {reader.fetch_offset}: "
+                f"{error}; seek past it, or restore the broker's log"
+            )
+        )
+        return False
+    if records.next_offset == reader.fetch_offset:
+        return False  # not one whole batch: the broker did not finish it in this response
+    reader.take(records)
+    return True
+
+
+def is_truncation(outcome: fetch.PartitionData) -> bool:
+    return outcome.diverging_epoch.epoch >= 0 and outcome.diverging_epoch.end_offset >= 0
+
+
+def truncated(
+    config: FetcherConfig, reader: PartitionReader, parting: fetch.EpochEndOffset
+) -> None:
+    """The leader's log has other records than those that we read, from its ``end_offset`` on."""
+    if parting.end_offset >= reader.fetch_offset:
+        reader.fetched_epoch = parting.epoch  # beyond what we have: nothing is lost
+        return
+    if reader.fetched:
+        reader.unfetch()  # not consumed yet
+        return
+    if not _is_ready_to_move(reader):
+        return
+    divergent = OffsetAndMetadata(parting.end_offset, "", parting.epoch)
+    if config.auto_offset_reset is AutoOffsetReset.NONE:
+        _fail_truncated(reader, divergent)
+        return
+    logger.warning(
+        "partition %d of topic %r was truncated: reading again from offset %d, after records "
+        "before %d were read",
+        reader.partition.partition,
+        reader.partition.topic,
+        divergent.offset,
+        reader.position,
+        extra=LogEvent.LOG_TRUNCATED.about(
+            topic=reader.partition.topic,
+            partition=reader.partition.partition,
+            position=reader.position,
+            divergent_offset=divergent.offset,
+        ),
+    )
+    reader.seek(divergent.offset, divergent.leader_epoch)
+
+
+def recreated(config: FetcherConfig, reader: PartitionReader) -> None:
+    """The topic was deleted and recreated: it has none of the records that were read."""
+    reader.unfetch()
+    if not _is_ready_to_move(reader):
+        return
+    if config.auto_offset_reset is AutoOffsetReset.NONE:
+        _fail_truncated(reader, OffsetAndMetadata(0))
+        return
+    logger.warning(
+        "topic %r was deleted and recreated: reading its partition %d from the beginning",
+        reader.partition.topic,
+        reader.partition.partition,
+        extra=LogEvent.TOPIC_RECREATED.about(
+            topic=reader.partition.topic, partition=reader.partition.partition
+        ),
+    )
+    reader.reset(EARLIEST)
+
+
+def out_of_range(config: FetcherConfig, reader: PartitionReader) -> None:
+    if not _is_ready_to_move(reader):
+        return
+    topic, partition = reader.partition
+    spec = RESET_SPECS.get(config.auto_offset_reset)
+    if spec is None:
+        reader.fail(
+            errors.NoOffsetError(
+                f"partition {partition} of topic {topic!r} has no offset {reader.position} (any "
+                f"more); seek, or set auto_offset_reset"
+            )
+        )
+        return
+    logger.warning(
+        "partition %d of topic %r has no offset %d: continuing at the %s one",
+        partition,
+        topic,
+        reader.position,
+        config.auto_offset_reset.value,
+        extra=LogEvent.OFFSET_RESET.about(
+            topic=topic, partition=partition, position=reader.position
+        ),
+    )
+    reader.reset(spec)
+
+
+def _is_ready_to_move(reader: PartitionReader) -> bool:
+    """What has been fetched is consumed first; then the offset after it is fetched again."""
+    if reader.is_drained:
+        return True
+    reader.retry_at = math.inf
+    return False
+
+
+def _fail_truncated(reader: PartitionReader, divergent: OffsetAndMetadata) -> None:
+    position = OffsetAndMetadata(reader.position, "", reader.leader_epoch)
+    reader.fail(errors.LogTruncationError(reader.partition, position, divergent))

@@ -16,11 +16,7 @@ RECEIVE_SIZE_BYTES = 64 * 1024
 
 
 class FrameBuffer:
-    """Where a connection's bytes go.
-
-    Args:
-        frame_size_bytes_max: a frame that announces more is refused before memory is taken for it.
-    """
+    """Where a connection's bytes go; a frame above ``frame_size_bytes_max`` gets no memory."""
 
     def __init__(self, frame_size_bytes_max: int) -> None:
         self._size_max = frame_size_bytes_max
@@ -37,7 +33,7 @@ class FrameBuffer:
         return self._small_view[self._end :]
 
     def received(self, size_bytes: int) -> list[memoryview]:
-        """Take note that so many bytes are in `space()`; returns the frames that are complete.
+        """Accept bytes that were received into `space()`; returns the complete frames.
 
         Frames come without their size prefix.
 

@@ -3,68 +3,158 @@
     state      means                                            leaves it by
     IDLE       subscribes to nothing                            Subscribed -> UNJOINED
     UNJOINED   has to join (again)                              nothing to revoke -> JOINING
-    REVOKING   waits until the application lets go              Revoked -> UNJOINED
+    REVOKING   waits for the application's callback             Revoked -> UNJOINED
     JOINING    JoinGroup is unanswered                          joined -> SYNCING or LEADING
     LEADING    is leader, waits for the topics' metadata        metadata -> SYNCING
     SYNCING    SyncGroup is unanswered                          assignment -> STABLE
     STABLE     has an assignment                                rebalance -> UNJOINED
-    FAILED     can never join; the application has been told    Subscribed -> UNJOINED
+    FAILED     can never join; the application has the error    Subscribed -> UNJOINED
 
 Heartbeats are sent in REVOKING, STABLE and UNJOINED as long as there is a generation, whatever the
-application does; ``max_poll_interval_ms`` after it last asked for records the member leaves.
+application does; ``max_poll_interval_ms`` after the last poll the member leaves.
 
 Eager assignors: everything is revoked before the member joins. Cooperative ones (KIP-429): it joins
-with what it has, and lets go of what its next assignment leaves out; then it joins once more, so
-that others get it. What a member owned when the group forgot it (or it was too slow) is *lost*.
+with what it owns, and revokes what its next assignment leaves out; then it joins once more, so that
+others get it. What a member owned when the group removed it is *lost*.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.heartbeat import HeartbeatResponse
-from minikafka.protocol.messages.join_group import JoinGroupResponse
-from minikafka.protocol.messages.sync_group import SyncGroupRequestAssignment, SyncGroupResponse
-from minikafka.protocol.schema import MalformedMessageError, Response
-from minikafka_client.core.assignors.choice import is_cooperative
+from minikafka.protocol.exceptions import MalformedMessageError
+from minikafka.protocol.messages import heartbeat, join_group, leave_group, sync_group
+from minikafka.protocol.schema import Request, Response
+from minikafka_client.core.assignors.assignor import Assignor
+from minikafka_client.core.assignors.registry import is_cooperative
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.core.cluster import Cluster
-from minikafka_client.core.consumer_protocol import NO_GENERATION, decode_assignment
-from minikafka_client.core.group_contents import (
-    divide,
-    heartbeat_request,
-    join_request,
-    leave_request,
-    read_subscriptions,
-    sync_request,
+from minikafka_client.core.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    NO_GENERATION,
+    Subscription,
+    decode_assignment,
+    encode_assignment,
 )
-from minikafka_client.core.group_messages import (
-    Answered,
-    Assign,
-    CoordinatorFailed,
-    CoordinatorFound,
-    Effect,
-    Event,
-    Fail,
-    FindCoordinator,
-    GroupConfig,
-    Left,
-    Polled,
-    RefreshMetadata,
-    Revoke,
-    Revoked,
-    Subscribed,
-)
-from minikafka_client.core.group_requests import GroupRequests
 from minikafka_client.errors import FencedError, KafkaError, broker_error
 from minikafka_client.types import TopicPartition
 
+
+class GroupConfig(NamedTuple):
+    """The consumer's settings, as far as membership goes; see `Consumer`."""
+
+    group_id: str
+    group_instance_id: str | None
+    assignors: tuple[Assignor, ...]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+
+
+# --- events ---
+
+
+class Subscribed(NamedTuple):
+    """The application wants these topics (perhaps none that exist yet)."""
+
+    topics: tuple[str, ...]
+
+
+class Left(NamedTuple):
+    """The application has released everything and leaves the group (a static member stays)."""
+
+    reason: str
+
+
+class CoordinatorFound(NamedTuple):
+    node: int
+
+
+class CoordinatorFailed(NamedTuple):
+    """The answer to `FindCoordinator`: not now (retriable), or never."""
+
+    error: KafkaError
+
+
+class Answered(NamedTuple):
+    token: int
+    answer: Response | KafkaError
+
+
+class Revoked:
+    """The application has released the partitions of `Revoke`."""
+
+
+class Polled:
+    """The application asked for records: it is alive."""
+
+
+class MetadataChanged:
+    """New metadata has arrived."""
+
+
+Event = (
+    Subscribed
+    | Left
+    | CoordinatorFound
+    | CoordinatorFailed
+    | Answered
+    | Revoked
+    | Polled
+    | MetadataChanged
+)
+
+# --- effects ---
+
+
+class FindCoordinator:
+    """Look up the group's coordinator and connect to it."""
+
+
+class Send(NamedTuple):
+    """Send a request to the coordinator; answered by `Answered`."""
+
+    node: int
+    token: int
+    request: Request
+    timeout_ms: int | None = None
+
+
+class Revoke(NamedTuple):
+    """Take partitions from the application, which answers `Revoked`; lost: too late to commit."""
+
+    partitions: Sequence[TopicPartition]
+    is_lost: bool
+
+
+class Assign(NamedTuple):
+    """Assign new partitions to the application (perhaps none)."""
+
+    partitions: Sequence[TopicPartition]
+
+
+class RefreshMetadata(NamedTuple):
+    """Ask for the metadata of these topics soon."""
+
+    topics: frozenset[str]
+
+
+class Fail(NamedTuple):
+    """The member cannot continue; the application's next poll raises the error."""
+
+    error: KafkaError
+
+
+Effect = FindCoordinator | Send | Revoke | Assign | RefreshMetadata | Fail
+
+
 NO_MEMBER: Final = ""
 JOIN_SLACK_MS: Final = 5_000
-"""How much longer than a rebalance may take the member waits for the answer to JoinGroup."""
+"""A member waits for the answer to JoinGroup this much longer than a rebalance may take."""
 
 _COORDINATOR_GONE: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
@@ -92,13 +182,10 @@ class GroupMember:
     """The machine.
 
     Attributes:
-        state: see the table above.
         member_id, generation_id: the identity for commits; "" and -1 outside a generation.
-        coordinator: its node id, None while unknown.
         topics: what it subscribes to; ``joined_topics``: what the group knows of it.
-        owned: what the application has, or is being given.
+        owned: the partitions that the application has, or is being assigned.
         rebalance_count: how many assignments there were.
-        requests: what the coordinator has not answered.
     """
 
     def __init__(self, config: GroupConfig, cluster: Cluster, backoff: Backoff) -> None:
@@ -117,19 +204,18 @@ class GroupMember:
         self.joined_topics: tuple[str, ...] = ()
         self._led_counts: dict[str, int] = {}
         self._is_lost = False
-        self._revoking = 0  # how many times the application was asked to let go
+        self._revoking = 0  # how many revocations the application has not finished
         self._is_finding = False
         self._retry_at = 0.0
         self._attempts = 0
         self._heartbeat_at = math.inf
         self._poll_deadline = math.inf
-        self._led: JoinGroupResponse | None = None
+        self._led: join_group.Response | None = None
         self._remembered: tuple[frozenset[TopicPartition], int] = (frozenset(), NO_GENERATION)
 
-    # --- the machine's doors ---
+    # --- the machine ---
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Take in an event, and go on."""
         effects: list[Effect] = []
         match event:
             case Subscribed(topics):
@@ -159,7 +245,6 @@ class GroupMember:
         return effects + self.expire(now)
 
     def expire(self, now: float) -> list[Effect]:
-        """Do what is due."""
         effects: list[Effect] = []
         if now >= self._poll_deadline and self.state not in (State.IDLE, State.FAILED):
             self._poll_deadline = math.inf  # until the application polls again
@@ -178,7 +263,6 @@ class GroupMember:
         return effects
 
     def deadline(self) -> float | None:
-        """When `expire` has something to do."""
         times = [self._poll_deadline if self.state not in (State.IDLE, State.FAILED) else math.inf]
         if self.coordinator is None:
             if not self._is_finding and self.state not in (State.IDLE, State.FAILED):
@@ -193,12 +277,11 @@ class GroupMember:
 
     @property
     def group_instance_id(self) -> str | None:
-        """The static member's name, if it has one."""
         return self._config.group_instance_id
 
     @property
     def _may_join(self) -> bool:
-        """Whoever does not poll would only be thrown out again."""
+        """A member that does not poll would only be removed again."""
         return self._poll_deadline < math.inf
 
     # --- joining ---
@@ -212,7 +295,7 @@ class GroupMember:
 
     def _begin_to_join(self, node: int, effects: list[Effect]) -> None:
         if self._revoking:
-            return  # the application still has what was taken from it
+            return  # the application has not released everything yet
         if self.owned and (self._is_lost or not self._is_cooperative):
             self._remembered = (self.owned, self.generation_id)
             self.state = State.REVOKING
@@ -245,7 +328,7 @@ class GroupMember:
             self.state = State.UNJOINED
 
     def _joined(self, response: Response, now: float, effects: list[Effect]) -> None:
-        assert isinstance(response, JoinGroupResponse)
+        assert isinstance(response, join_group.Response)
         code = response.error_code
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -290,19 +373,19 @@ class GroupMember:
         if self.state is State.LEADING:
             self._lead(effects)
         elif self.state is State.STABLE:
-            # Only the leader notices that a topic has grown (or come, or gone).
+            # Only the leader notices that a topic was created or deleted, or has grown.
             counts = {topic: self._cluster.partition_count(topic) for topic in self._led_counts}
             if counts != self._led_counts:
                 self._rejoin(now)
 
     def _sync(
         self,
-        assignments: list[SyncGroupRequestAssignment],
+        assignments: list[sync_group.Assignment],
         protocol_name: str | None,
         effects: list[Effect],
     ) -> None:
         self._led = None
-        if self.coordinator is None:  # lost it while the leader was waiting for metadata
+        if self.coordinator is None:  # lost while the leader was waiting for metadata
             self.state = State.UNJOINED
             return
         request = sync_request(
@@ -314,7 +397,7 @@ class GroupMember:
         self.requests.send(node, request, self._synced, effects, timeout_ms=timeout_ms)
 
     def _synced(self, response: Response, now: float, effects: list[Effect]) -> None:
-        assert isinstance(response, SyncGroupResponse)
+        assert isinstance(response, sync_group.Response)
         if response.error_code:
             self._refused(response.error_code, "sync", now, effects)
             return
@@ -350,7 +433,7 @@ class GroupMember:
         self.requests.send_heartbeat(node, request, self._heartbeat_answered, effects)
 
     def _heartbeat_answered(self, response: Response, now: float, effects: list[Effect]) -> None:
-        assert isinstance(response, HeartbeatResponse)
+        assert isinstance(response, heartbeat.Response)
         if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             if self.state is State.STABLE:
                 self._rejoin(now)
@@ -361,14 +444,13 @@ class GroupMember:
         is_static = self._config.group_instance_id is not None
         if self.member_id != NO_MEMBER and self.coordinator is not None and not is_static:
             request = leave_request(self._config, self.member_id, reason)
-            self.requests.send(self.coordinator, request, _nobody, effects)
+            self.requests.send(self.coordinator, request, _ignore_answer, effects)
         self.requests.forget()
         self.member_id = NO_MEMBER
         self.generation_id = NO_GENERATION
         self._heartbeat_at = math.inf
 
     def commit_refused(self, code: int, now: float) -> list[Effect]:
-        """Take note of what the coordinator thinks of this member's commit."""
         effects: list[Effect] = []
         if code in _MEMBERSHIP_GONE | _COORDINATOR_GONE | {ErrorCode.FENCED_INSTANCE_ID}:
             self._refused(code, "commit", now, effects)
@@ -426,14 +508,14 @@ class GroupMember:
             self._give_up(error, effects)
 
     def _lose(self, effects: list[Effect]) -> None:
-        """The group goes on without this member: what it owned may have another owner already."""
+        """The group removed this member: its partitions may have another owner already."""
         self.generation_id = NO_GENERATION
         self._heartbeat_at = math.inf
         self._is_lost = bool(self.owned)
         if self.state is not State.REVOKING:
             self.state = State.UNJOINED
         if self._is_lost and self.state is State.UNJOINED:
-            # The application hears it when it next asks for records, also if nobody can join.
+            # The next poll runs the callback, even if the member cannot join.
             self.state = State.REVOKING
             self._remembered = (frozenset(), NO_GENERATION)
             self._revoke(self.owned, effects, is_lost=True)
@@ -444,5 +526,181 @@ class GroupMember:
         effects.append(Fail(error))
 
 
-def _nobody(response: Response, now: float, effects: list[Effect]) -> None:
-    """Who leaves does not wait for an answer."""
+def _ignore_answer(response: Response, now: float, effects: list[Effect]) -> None:
+    """A leaving member does not wait for an answer."""
+
+
+def join_request(
+    config: GroupConfig,
+    member_id: str,
+    topics: Iterable[str],
+    *,
+    owned: frozenset[TopicPartition],
+    generation_id: int,
+    remembered: tuple[frozenset[TopicPartition], int],
+) -> join_group.Request:
+    """A member's subscription for each assignor, with what it owns now and what it had before.
+
+    ``remembered`` (partitions, generation) is for assignors whose members join without owning
+    anything and still get back what they had.
+    """
+    topics = tuple(topics)
+    had, had_in = (owned, generation_id) if owned else remembered
+    protocols: list[join_group.Protocol] = []
+    for assignor in config.assignors:
+        subscription = Subscription(
+            topics,
+            owned_partitions=owned,
+            generation_id=generation_id if owned else NO_GENERATION,
+            user_data=assignor.user_data(had, had_in),
+        )
+        protocols.append(join_group.Protocol(name=assignor.name, metadata=subscription.encode()))
+    return join_group.Request(
+        group_id=config.group_id,
+        session_timeout_ms=config.session_timeout_ms,
+        rebalance_timeout_ms=config.max_poll_interval_ms,
+        member_id=member_id,
+        group_instance_id=config.group_instance_id,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocols=protocols,
+    )
+
+
+def read_subscriptions(
+    config: GroupConfig, response: join_group.Response
+) -> dict[str, Subscription] | KafkaError:
+    subscriptions: dict[str, Subscription] = {}
+    for member in response.members:
+        try:
+            subscriptions[member.member_id] = Subscription.decode(
+                member.metadata, group_instance_id=member.group_instance_id
+            )
+        except MalformedMessageError as error:
+            return KafkaError(
+                f"group {config.group_id!r}: the subscription of member {member.member_id!r} "
+                f"cannot be read: {error}"
+            )
+    return subscriptions
+
+
+def divide(
+    config: GroupConfig,
+    protocol_name: str | None,
+    partition_counts: Mapping[str, int],
+    subscriptions: Mapping[str, Subscription],
+) -> list[sync_group.Assignment] | KafkaError:
+    for assignor in config.assignors:
+        if assignor.name == protocol_name:
+            assigned = assignor.assign(partition_counts, subscriptions)
+            return [
+                sync_group.Assignment(member_id=member, assignment=encode_assignment(partitions))
+                for member, partitions in assigned.items()
+            ]
+    return KafkaError(
+        f"group {config.group_id!r} chose the assignor {protocol_name!r}, which this member "
+        f"did not offer"
+    )
+
+
+def sync_request(
+    config: GroupConfig,
+    member_id: str,
+    generation_id: int,
+    protocol_name: str | None,
+    assignments: list[sync_group.Assignment],
+) -> sync_group.Request:
+    """Ask for this member's assignment; the leader sends those of all members."""
+    return sync_group.Request(
+        group_id=config.group_id,
+        generation_id=generation_id,
+        member_id=member_id,
+        group_instance_id=config.group_instance_id,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_name=protocol_name,
+        assignments=assignments,
+    )
+
+
+def heartbeat_request(config: GroupConfig, member_id: str, generation_id: int) -> heartbeat.Request:
+    return heartbeat.Request(
+        group_id=config.group_id,
+        generation_id=generation_id,
+        member_id=member_id,
+        group_instance_id=config.group_instance_id,
+    )
+
+
+def leave_request(config: GroupConfig, member_id: str, reason: str) -> leave_group.Request:
+    """Leave the group, in the shapes of all versions."""
+    return leave_group.Request(
+        group_id=config.group_id,
+        members=[leave_group.MemberIdentity(member_id=member_id, reason=reason)],
+        member_id=member_id,
+    )
+
+
+Handler = Callable[[Response, float, list[Effect]], None]
+"""Takes the response, the time, and the effects to add to."""
+
+_NONE: Final = -1
+
+
+class GroupRequests:
+    """A member's unanswered requests: which answers are still wanted, and by what.
+
+    At most one heartbeat is in flight, and at most one request of the rebalance (join, sync). A
+    newer one supersedes it, and the answer to the older one, should it come, is dropped.
+    """
+
+    def __init__(self) -> None:
+        self.last_token = 0
+        self._handlers: dict[int, Handler] = {}
+        self._heartbeat = _NONE
+
+    @property
+    def is_beating(self) -> bool:
+        return self._heartbeat != _NONE
+
+    def send(
+        self,
+        node: int,
+        request: Request,
+        handler: Handler,
+        effects: list[Effect],
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send a request of the rebalance; it supersedes the one before."""
+        heartbeat = self._handlers.pop(self._heartbeat, None)
+        self._handlers.clear()
+        if heartbeat is not None:
+            self._handlers[self._heartbeat] = heartbeat
+        self._send(node, request, handler, effects, timeout_ms)
+
+    def send_heartbeat(
+        self, node: int, request: Request, handler: Handler, effects: list[Effect]
+    ) -> None:
+        self._send(node, request, handler, effects, None)
+        self._heartbeat = self.last_token
+
+    def _send(
+        self,
+        node: int,
+        request: Request,
+        handler: Handler,
+        effects: list[Effect],
+        timeout_ms: int | None,
+    ) -> None:
+        self.last_token += 1
+        self._handlers[self.last_token] = handler
+        effects.append(Send(node, self.last_token, request, timeout_ms))
+
+    def answered(self, token: int) -> Handler | None:
+        """The handler for the answer; None if it is no longer wanted."""
+        if token == self._heartbeat:
+            self._heartbeat = _NONE
+        return self._handlers.pop(token, None)
+
+    def forget(self) -> None:
+        self._handlers.clear()
+        self._heartbeat = _NONE

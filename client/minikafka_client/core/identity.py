@@ -1,7 +1,7 @@
 """An idempotent producer's id and epoch, and the sequences that its partitions' batches get.
 
-A partition keeps the identity with which its batches under way began; another one (a raised epoch,
-a new id) begins with sequence 0 when nothing is under way, or after `restart`.
+A partition keeps its identity while batches are in flight; another one (a raised epoch, a new id)
+starts with sequence 0 when nothing is in flight, or after `restart`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,7 @@ EPOCH_MAX: Final = 32767
 
 
 class ProducerIdentity:
-    """What a broker has granted, and when to ask for it.
-
-    Attributes:
-        producer_id, producer_epoch: -1 while unknown.
-        ask_again_at: no earlier than this after a failure; inf while somebody asks.
-    """
+    """The granted identity; ``ask_again_at`` is infinite while a request for one is in flight."""
 
     def __init__(self, backoff: Backoff, *, is_transactional: bool = False) -> None:
         self._is_transactional = is_transactional
@@ -38,26 +33,22 @@ class ProducerIdentity:
 
     @property
     def is_known(self) -> bool:
-        """Whether batches can be stamped."""
         return self.producer_id != NO_PRODUCER_ID
 
     def asked(self) -> None:
-        """Somebody asks for an id; what there was is not used any more."""
+        """A new id is being requested; the old one is no longer used."""
         self.producer_id = NO_PRODUCER_ID
         self.ask_again_at = math.inf
 
     def granted(self, producer_id: int, producer_epoch: int) -> None:
-        """A broker has granted an id."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self._attempts = 0
 
     def refused(self, now: float) -> None:
-        """There was none to be had."""
         self.ask_again_at = now + self._backoff.seconds(self._attempts)
         self._attempts += 1
 
     def stamp_next(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Give a partition's newest batch its sequence."""
         identity = (self.producer_id, self.producer_epoch)
         if len(queue.unacknowledged) == 1 and queue.identity != identity:
             queue.producer_id, queue.producer_epoch = identity
@@ -71,13 +62,13 @@ class ProducerIdentity:
         queue.next_sequence = batch.next_sequence()
 
     def restart(self, queue: PartitionQueue) -> bool:
-        """Stamp a partition's batches anew from sequence 0; False without an epoch to do so."""
+        """Restamp a partition's batches from sequence 0; False if the epochs are used up."""
         if queue.identity == (self.producer_id, self.producer_epoch):
             if self.producer_epoch == EPOCH_MAX:
                 return False
             self.producer_epoch += 1
             logger.info(
-                "partition %d of topic %r: the sequences begin again with epoch %d of producer %d",
+                "partition %d of topic %r: sequences restart with epoch %d of producer %d",
                 queue.partition,
                 queue.topic,
                 self.producer_epoch,

@@ -15,18 +15,14 @@ _STEP: Final = 1.1
 """Each class of latencies ends at 1.1 times the end of the one before."""
 _SHORTEST_S: Final = 1e-5
 _CLASSES: Final = 200
-"""From 10 microseconds to half an hour; what is longer is in the last class."""
+"""From 10 microseconds to half an hour; longer ones are in the last class."""
 _PER_FACTOR: Final = 1 / math.log(_STEP)
 
 NO_LATENCIES: Final = Latencies(0, 0.0, 0.0, 0.0, 0.0)
 
 
 class RateMeter:
-    """Adds up records and bytes, second by second.
-
-    Attributes:
-        records, size_bytes: all that was ever added.
-    """
+    """Adds up records and bytes, second by second."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -35,7 +31,6 @@ class RateMeter:
         self._began_at = math.nan
 
     def add(self, records: int, size_bytes: int, now: float) -> None:
-        """Count a batch."""
         second = int(now)
         if not self._seconds or self._seconds[-1][0] < second:
             if not self._seconds:
@@ -50,12 +45,11 @@ class RateMeter:
             self._seconds.popleft()
 
     def rates(self, now: float) -> Rates:
-        """What came in the window, per second."""
         self._forget(now)
         if not self._seconds:
             return Rates(0.0, 0.0)
         _, records, size_bytes = self._seconds[0]
-        # What came in a moment does not go on for a second.
+        # A burst does not continue for a second.
         elapsed_s = max(1.0, min(float(WINDOW_S), now - self._began_at))
         return Rates(
             (self.records - records) / elapsed_s, (self.size_bytes - size_bytes) / elapsed_s
@@ -63,8 +57,6 @@ class RateMeter:
 
 
 class _Generation:
-    """Latencies of one window, by class."""
-
     __slots__ = ("classes", "longest_s", "total_s")
 
     def __init__(self) -> None:
@@ -82,7 +74,6 @@ class LatencyMeter:
         self._ends_at = -math.inf
 
     def add(self, seconds: float, now: float) -> None:
-        """Count an answered request."""
         if now >= self._ends_at:
             self._turn(now)
         current = self._now
@@ -102,18 +93,15 @@ class LatencyMeter:
         self._ends_at = now + WINDOW_S
 
     def latencies(self, now: float) -> Latencies:
-        """What was added lately."""
         return joined_latencies([self], now)
 
     def generations(self, now: float) -> tuple[_Generation, _Generation]:
-        """What `joined_latencies` adds up."""
         if now >= self._ends_at:
             self._turn(now)
         return self._now, self._before
 
 
 def joined_latencies(meters: list[LatencyMeter], now: float) -> Latencies:
-    """The latencies of several meters as if they were one."""
     generations = [each for meter in meters for each in meter.generations(now)]
     if not generations:
         return NO_LATENCIES
@@ -133,11 +121,7 @@ def joined_latencies(meters: list[LatencyMeter], now: float) -> Latencies:
 
 
 class RequestMeter:
-    """Counts the requests of one kind (Produce, Fetch), by broker.
-
-    Attributes:
-        requests: how many were sent.
-    """
+    """Counts the requests of one kind (Produce, Fetch), by broker."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -145,12 +129,10 @@ class RequestMeter:
         self._in_flight: Counter[int] = Counter()
 
     def sent(self, node: int) -> None:
-        """A request is on its way."""
         self.requests += 1
         self._in_flight[node] += 1
 
     def answered(self, node: int, seconds: float, now: float) -> None:
-        """A broker has answered."""
         self._in_flight[node] -= 1
         meter = self._latencies.get(node)
         if meter is None:
@@ -158,20 +140,16 @@ class RequestMeter:
         meter.add(seconds, now)
 
     def lost(self, node: int) -> None:
-        """Nobody will answer."""
         self._in_flight[node] -= 1
 
     @property
     def in_flight(self) -> int:
-        """How many requests are unanswered, at all brokers."""
         return self._in_flight.total()
 
     def latencies(self, now: float) -> Latencies:
-        """Of all brokers together."""
         return joined_latencies(list(self._latencies.values()), now)
 
     def brokers(self, now: float) -> Mapping[int, BrokerStatistics]:
-        """Broker by broker."""
         return {
             node: BrokerStatistics(
                 self._in_flight[node],
@@ -182,5 +160,5 @@ class RequestMeter:
 
 
 def error_name(error: KafkaError) -> str:
-    """Under what name an error is counted: Kafka's own, or that of its class."""
+    """The name under which an error is counted: Kafka's own, or that of its class."""
     return type(error).__name__ if error.code is None else error.code.name

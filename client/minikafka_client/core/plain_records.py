@@ -1,4 +1,4 @@
-"""Encodes records that are nothing but a value, all of a batch at once.
+"""Encodes records that have nothing but a value, a whole batch at a time.
 
 Most records are like that when the rate is high. Appending such a record is one list append; what
 the wire wants around the values is put there when the batch is closed, without a Python operation
@@ -20,11 +20,7 @@ from typing import Final
 from minikafka.protocol.records.assembly import assemble_batch
 from minikafka.protocol.records.batch import NO_TIMESTAMP
 from minikafka.protocol.records.compression import Compression
-from minikafka.protocol.records.varint import (
-    ENCODED_LENGTHS,
-    ENCODED_LENGTHS_COUNT,
-    encode_varint,
-)
+from minikafka.protocol.records.varint import ENCODED_LENGTHS, ENCODED_LENGTHS_COUNT, encode_varint
 from minikafka_client.core.offset_columns import ONE_BYTE_OFFSETS, offset_columns
 
 Run = tuple[int, list[bytes]]
@@ -67,11 +63,7 @@ def _head(size_bytes: int, timestamp_delta: bytes, offset_size_bytes: int) -> by
 def encode_plain_batch(
     runs: Sequence[Run], *, compression: Compression, level: int | None
 ) -> bytearray:
-    """Encode a batch of plain records, in the order of the runs.
-
-    Raises:
-        ValueError: two timestamps are more than 64 bits apart, or the codec has no such level.
-    """
+    """Encode the runs in order; `ValueError` if timestamps are more than 64 bits apart."""
     base_timestamp = max_timestamp = runs[0][0]
     encoded: list[bytes | bytearray] = []
     count = 0

@@ -6,7 +6,7 @@
     SENT     in a request that is not answered            success -> DONE; retriable -> RETRY
     RETRY    sent before, result bad or not known         its turn has come -> SENT
     SPLIT    too large; two others have its records       both are DONE -> DONE
-    DONE     acknowledged or given up; never changes
+    DONE     acknowledged or failed; never changes
 
 From every state but DONE, the end of delivery_timeout_ms and a closing producer lead to DONE. A
 batch that was once SENT keeps its place (and with idempotence its sequence) before all later ones.
@@ -49,8 +49,6 @@ _TRANSACTIONAL = 0x10
 
 
 class BatchState(Enum):
-    """Where a batch is; see the table above."""
-
     OPEN = 0
     READY = 1
     SENT = 2
@@ -66,7 +64,7 @@ class ProducerBatch:
     ``values`` and encoded when it is closed (`core.plain_records`). A record with more to it
     makes the batch continue with a `BatchBuilder`.
 
-    Whoever has many plain records to append may do so without a call: while ``room`` is not
+    Callers with many plain records may append without a call: while ``room`` is not
     less than the value's size and the clock has not come to ``now_until_s``, append the value to
     ``values``, take its size and `OVERHEAD_SIZE_BYTES` from ``room``, and add one to
     ``record_count``. (A clock that is set back finds the batch's timestamp for a while.)
@@ -76,21 +74,21 @@ class ProducerBatch:
         room: bytes left for plain records; negative once the batch takes none.
         record_count: how many records it has.
         timestamp_ms: of the last record; ``timestamps`` has (index, timestamp) where it changed.
-        now_until_s: until when ``timestamp_ms`` is now, by the clock of those who append; they set
-            it, and it is 0 when another timestamp came.
+        now_until_s: until when ``timestamp_ms`` is now, by the clock of the callers; they set
+            it, and it is 0 after a record with another timestamp.
         reserved_bytes: how much of the buffer it occupies.
-        deadline: when it is given up.
+        deadline: when it fails.
         ordinal: its number among the batches of its partition that were ever sent.
         retry_at: no earlier than this is it sent again to the same leader ...
         leader_epoch: ... which was the one of this epoch.
-        base_offset: offset of the first record once DONE, -1 when the broker does not tell.
+        base_offset: offset of the first record once DONE, -1 if the broker does not return it.
         append_time_ms: the broker's timestamp for all records, or -1.
         sent_bytes: its size on the wire, once DONE.
         is_doubtful: its sequence alone keeps it from being stored twice; see `core.sender`.
-        error: why it was given up; of a split one, why the first part was that was.
+        error: why it failed; of a split one, why the first failed part did.
         parts: index of the first record, and the batch that has it now, of each half of a split
             one; `part_of` finds a record.
-        on_awaited: called by those who begin to wait for it, if the one who sends it wants to know.
+        on_awaited: called when a caller starts to wait for it, if the sender wants to know.
         on_done: called, in order, when it is DONE.
     """
 
@@ -164,7 +162,7 @@ class ProducerBatch:
         self.on_done: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
-        """Size in bytes: of what is sent, or about what it would be without compression."""
+        """Size in bytes: of the payload, or an estimate of its size without compression."""
         if self.payload is not None:
             return len(self.payload)
         if self._builder is not None:
@@ -241,8 +239,7 @@ class ProducerBatch:
         return count
 
     def _become_mixed(self) -> BatchBuilder:
-        """Go on with a builder, which takes any record."""
-        # What is here must fit, however much more than was estimated it takes.
+        # What is here must fit, however much larger than estimated it is.
         slack_bytes = self.record_count * (RECORD_OVERHEAD_SIZE_BYTES - OVERHEAD_SIZE_BYTES)
         self._builder = BatchBuilder(size_bytes_max=self.size_bytes_max + slack_bytes)
         for timestamp_ms, values in self._runs:
@@ -262,7 +259,6 @@ class ProducerBatch:
         return -1
 
     def build(self, compression: Compression, level: int | None) -> None:
-        """Encode the records; the batch can no longer grow."""
         if self.payload is not None:
             return
         if self._builder is not None:
@@ -286,7 +282,6 @@ class ProducerBatch:
         *,
         is_transactional: bool = False,
     ) -> None:
-        """Write an idempotent producer's identity into the encoded batch."""
         assert self.payload is not None
         if is_transactional:
             self.payload[_ATTRIBUTES_POSITION] |= _TRANSACTIONAL
@@ -301,19 +296,19 @@ class ProducerBatch:
         return (self.base_sequence + self.record_count) & SEQUENCE_MASK
 
     def succeed(self, base_offset: int, append_time_ms: int) -> None:
-        """Take note of the acknowledgement; `tell` tells those who wait."""
+        """Record the acknowledgement; `tell` notifies the waiters."""
         self.base_offset = base_offset
         self.append_time_ms = append_time_ms
         self._finish()
 
     def fail(self, error: KafkaError) -> None:
-        """Take note that it is given up; `tell` tells those who wait."""
+        """Record the failure; `tell` notifies the waiters."""
         self.error = error
         self._finish()
 
     def _finish(self) -> None:
         self.sent_bytes = len(self)
-        # Last, because another thread may look: who sees DONE sees the outcome, too.
+        # Last, because another thread may look: with DONE it must see the outcome.
         self.state = BatchState.DONE
         self.payload = None
         self.on_awaited = None
@@ -346,7 +341,6 @@ class ProducerBatch:
         return batch, index
 
     def tell(self) -> None:
-        """Call ``on_done``."""
         hooks, self.on_done = self.on_done, []
         for hook in hooks:
             hook()

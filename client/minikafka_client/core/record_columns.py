@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from minikafka.protocol.records.batch import (
     BATCH_HEADER_SIZE_BYTES,
@@ -29,35 +29,6 @@ _new_record: Final = cast(
 )
 
 
-class RecordColumns(Protocol):
-    """Some records of a batch, in offset order."""
-
-    def __len__(self) -> int: ...
-    def offsets(self) -> Sequence[int]:
-        """Offset of each record."""
-        ...
-
-    def timestamps_ms(self) -> list[int]:
-        """Timestamp of each record."""
-        ...
-
-    def keys(self) -> Sequence[bytes | None]:
-        """Key of each record."""
-        ...
-
-    def values(self) -> Sequence[bytes | None]:
-        """Value of each record."""
-        ...
-
-    def headers(self) -> list[Headers]:
-        """Headers of each record."""
-        ...
-
-    def records(self, topic: str, partition: int) -> list[ConsumerRecord]:
-        """The records themselves."""
-        ...
-
-
 class AnyRecords:
     """Records of any shape, decoded one by one."""
 
@@ -68,27 +39,21 @@ class AnyRecords:
         return len(self._records)
 
     def offsets(self) -> list[int]:
-        """Offset of each record."""
         return [record[0] for record in self._records]
 
     def timestamps_ms(self) -> list[int]:
-        """Timestamp of each record."""
         return [record[1] for record in self._records]
 
     def keys(self) -> list[bytes | None]:
-        """Key of each record."""
         return [record[2] for record in self._records]
 
     def values(self) -> list[bytes | None]:
-        """Value of each record."""
         return [record[3] for record in self._records]
 
     def headers(self) -> list[Headers]:
-        """Headers of each record."""
         return [record[4] for record in self._records]
 
     def records(self, topic: str, partition: int) -> list[ConsumerRecord]:
-        """The records themselves."""
         new, where = _new_record, (topic, partition)
         return [new(ConsumerRecord, where + record) for record in self._records]
 
@@ -106,12 +71,10 @@ class UniformRecords:
         return self._end - self._first
 
     def offsets(self) -> range:
-        """Offset of each record."""
         base_offset = self._header.base_offset
         return range(base_offset + self._first, base_offset + self._end)
 
     def timestamps_ms(self) -> list[int]:
-        """Timestamp of each record."""
         header = self._header
         if header.has_log_append_time:
             return [header.max_timestamp] * len(self)
@@ -119,21 +82,17 @@ class UniformRecords:
         return [header.base_timestamp + (delta >> 1) for delta in doubled]
 
     def keys(self) -> Sequence[bytes | None]:
-        """Key of each record."""
         keys = self._batch.keys
         return [None] * len(self) if keys is None else keys[self._first : self._end]
 
     def values(self) -> Sequence[bytes | None]:
-        """Value of each record."""
         values = self._batch.values
         return [None] * len(self) if values is None else values[self._first : self._end]
 
     def headers(self) -> list[Headers]:
-        """Headers of each record."""
         return [_NO_HEADERS] * len(self)
 
     def records(self, topic: str, partition: int) -> list[ConsumerRecord]:
-        """The records themselves."""
         rows = zip(
             repeat(topic),
             repeat(partition),
@@ -147,14 +106,14 @@ class UniformRecords:
         return list(map(_new_record, repeat(ConsumerRecord), rows))
 
 
+RecordColumns = AnyRecords | UniformRecords
+"""Some records of a batch, in offset order."""
+
+
 def decode_columns(
     payload: memoryview, position: int, first_offset: int, end_offset: int, *, check_crc: bool
 ) -> RecordColumns:
-    """Decode the batch at ``position``, without records before and from these offsets on.
-
-    Raises:
-        CorruptBatchError: the batch is malformed, or its CRC is wrong.
-    """
+    """Decode a batch without records outside the offsets, or raise `CorruptBatchError`."""
     header = parse_batch_header(payload, position, must_be_whole=True)
     if check_crc and not crc_is_valid(payload, position, header):
         raise CorruptBatchError(

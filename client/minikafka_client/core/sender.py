@@ -1,36 +1,35 @@
 """Decides which batches go to which broker, and what an answer means for them.
 
-A partition's batches are sent in order, up to ``max_in_flight`` at once. When one must be repeated,
-nothing of its partition is sent until it is through, so that with idempotence nothing is ever
-reordered, and without it only what was already in flight is.
+A partition's batches are sent in order, up to ``max_in_flight`` concurrently. While one has to be
+retried, nothing else of its partition is sent, so that with idempotence nothing is reordered, and
+without it only what was already in flight.
 
 Sequences (KIP-98, KIP-360). Each batch keeps the sequence it was first sent with, so a broker that
-has it already says so. A broker that says OUT_OF_ORDER_SEQUENCE_NUMBER (or does not know the
-producer) has not stored the batch. Behind a batch that is still undecided that was to be expected,
-and it is repeated after it. At the head it means that the sequences have come apart, because a
-batch before it was given up: then nothing more is sent until all answers are in, the producer's
-epoch is raised, and what is left starts again at sequence 0. The old epoch's stragglers are fenced
-by it.
+has already stored it says so. A broker that answers OUT_OF_ORDER_SEQUENCE_NUMBER (or does not know
+the producer) has not stored the batch. Behind a batch that is still undecided this is expected, and
+the batch is retried after that one. At the head it means that client and broker disagree, because
+an earlier batch failed: then nothing more is sent until all answers are in, the producer's epoch is
+raised, and the remaining batches restart at sequence 0. The new epoch fences stragglers of the old.
 
-Some batches are *in doubt*: a request of theirs was never answered, and a broker may still find it
-in a connection that is long closed; or they are parts of a batch that was sent before it was split,
-and perhaps stored. Only their old sequence keeps these from being stored twice. So they never get a
-new one: out of order at the head they are given up, and what is behind them goes on with its
-sequences.
+Some batches are *in doubt*: one of their requests was never answered, and a broker may still read
+it from a connection that was closed long ago; or they are parts of a batch that was sent before it
+was split, and perhaps stored. Only their old sequence keeps these from being stored twice, so they
+never get a new one: out of order at the head, they fail, and the batches behind them continue with
+their sequences.
 
 A batch that is too large for its topic is split; its parts take its place and share its sequences,
-so that those behind it need no new ones.
+so that the batches behind it keep theirs.
 
-A batch that is repeated waits a little before; but a leader that is newer than the one that refused
-it gets it at once (KIP-951).
+A retry waits for the back-off, but a leader that is newer than the one that refused gets it
+immediately (KIP-951).
 
-A broker recognizes only the last five batches of a producer. So no batch is sent while the fifth
-one before it is undecided, even if those in between are through: the broker could take the
-repetition of a batch that it has forgotten for one that it never had.
+A broker recognizes only a producer's last five batches. So no batch is sent while the fifth one
+before it is undecided, even if those in between are stored: the broker could mistake the retry of a
+batch that it has forgotten for a new one.
 
-A broker takes any sequence from a producer that it does not know yet: it cannot tell a new producer
-from one that it has forgotten. So a producer's first batch of a partition (and of an epoch) travels
-alone until a broker has stored it; else its repetition, after an error that only it met, would come
+A broker accepts any sequence from a producer that it does not know: it cannot tell a new producer
+from a forgotten one. So a producer's first batch of a partition (and of an epoch) is sent alone
+until a broker has stored it; otherwise its retry, after an error that only it met, could be stored
 behind the second batch.
 """
 
@@ -38,36 +37,25 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
+from minikafka.protocol.fields import ZERO_UUID
+from minikafka.protocol.messages import produce
+from minikafka.protocol.records.compression import Compression
 from minikafka.protocol.schema import Response
 from minikafka_client.core.accumulator import Accumulator, PartitionQueue
 from minikafka_client.core.backoff import Backoff
+from minikafka_client.core.batch_split import split_batch
 from minikafka_client.core.cluster import NO_LEADER, Cluster
-from minikafka_client.core.fates import TOO_LARGE, BatchFates, log_retry
 from minikafka_client.core.identity import ProducerIdentity
-from minikafka_client.core.produce_request import produce_request, read_produce_response
+from minikafka_client.core.meters import error_name
 from minikafka_client.core.producer_batch import BatchState, ProducerBatch
-from minikafka_client.core.sender_messages import (
-    Closing,
-    Connect,
-    Effect,
-    Event,
-    NodeConnected,
-    NodeFailed,
-    Produced,
-    ProducerIdFailed,
-    ProducerIdGranted,
-    RefreshMetadata,
-    RequestProducerId,
-    SenderConfig,
-    SendProduce,
-)
 from minikafka_client.errors import (
     ClosedError,
+    DeliveryTimeoutError,
     KafkaError,
     NotConnectedError,
     UnreadableResponseError,
@@ -76,6 +64,121 @@ from minikafka_client.errors import (
     broker_error,
 )
 from minikafka_client.log_events import LogEvent
+from minikafka_client.types import BrokerDescription, TopicPartition
+
+
+class SenderConfig(NamedTuple):
+    """The producer's settings, as far as sending goes; see `Producer`."""
+
+    acks: int
+    is_idempotent: bool
+    linger_s: float
+    max_in_flight: int
+    max_request_size: int
+    request_timeout_ms: int
+    compression: Compression
+    compression_level: int | None
+    transactional_id: str | None = None
+
+
+# --- events ---
+
+
+class NodeConnected(NamedTuple):
+    node: int
+
+
+class NodeFailed(NamedTuple):
+    """A broker cannot be reached; it may be tried again (the network waits long enough)."""
+
+    node: int
+    error: KafkaError
+
+
+class MetadataChanged:
+    """New metadata has arrived."""
+
+
+class Produced(NamedTuple):
+    request_id: int
+    answer: Response | KafkaError
+
+
+class ProducerIdGranted(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+
+
+class ProducerIdFailed(NamedTuple):
+    """The answer to a `RequestProducerId`: it failed, permanently unless retriable."""
+
+    error: KafkaError
+
+
+class PartitionsAdded(NamedTuple):
+    """The answer to `AddPartitions`: they are in the transaction, or (``error``) they are not."""
+
+    error: KafkaError | None = None
+
+
+class Closing:
+    """Fail everything that is not delivered."""
+
+
+Event = (
+    NodeConnected
+    | NodeFailed
+    | MetadataChanged
+    | Produced
+    | ProducerIdGranted
+    | ProducerIdFailed
+    | PartitionsAdded
+    | Closing
+)
+
+# --- effects ---
+
+
+class Connect(NamedTuple):
+    """Open a connection to a broker; answered by `NodeConnected` or `NodeFailed`."""
+
+    node: int
+
+
+class SendProduce(NamedTuple):
+    """Send a request to a connected broker; answered by `Produced`."""
+
+    node: int
+    request_id: int
+    request: produce.Request
+    version_max: int
+    has_response: bool
+
+
+class RefreshMetadata(NamedTuple):
+    """Ask for the metadata of these topics soon."""
+
+    topics: frozenset[str]
+
+
+class RequestProducerId:
+    """Ask for a producer id; answered by `ProducerIdGranted` or `ProducerIdFailed`."""
+
+
+class AddPartitions(NamedTuple):
+    """Add these to the transaction at its coordinator; answered by `PartitionsAdded`."""
+
+    partitions: frozenset[TopicPartition]
+
+
+class Tell(NamedTuple):
+    """A batch is DONE: notify its waiters (`ProducerBatch.tell`)."""
+
+    batch: ProducerBatch
+
+
+Effect = Connect | SendProduce | RefreshMetadata | RequestProducerId | AddPartitions | Tell
+
 
 logger = logging.getLogger(__name__)
 
@@ -103,9 +206,7 @@ class _Request(NamedTuple):
 class Sender:
     """The machine; the accumulator's batches change state only here.
 
-    Attributes:
-        is_flushing: somebody waits: open batches are closed without lingering.
-        fates: what becomes of batches, and counts it.
+    ``is_flushing``: a caller waits, so open batches are closed without lingering.
     """
 
     def __init__(
@@ -115,7 +216,7 @@ class Sender:
         self._cluster = cluster
         self._accumulator = accumulator
         self.is_flushing = False
-        self.fates = BatchFates(config, accumulator, backoff)
+        self.outcomes = BatchOutcomes(config, accumulator, backoff)
         self._nodes: dict[int, _Node] = {}
         self._requests: dict[int, _Request] = {}
         self._next_request_id = 0
@@ -124,10 +225,9 @@ class Sender:
         )
         self._wake_at = math.inf
 
-    # --- the machine's three doors ---
+    # --- the machine ---
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Take in an event, and go on."""
         effects: list[Effect] = []
         match event:
             case Produced(request_id, answer):
@@ -152,14 +252,13 @@ class Sender:
                         f"the producer was closed before {batch.record_count} records for "
                         f"partition {batch.partition} of topic {batch.topic!r} were delivered"
                     )
-                    self.fates.give_up(batch, error, effects)
-            case _:  # MetadataChanged: nothing but a reason to look again
+                    self.outcomes.give_up(batch, error, effects)
+            case _:  # MetadataChanged: only a reason to look again
                 pass
         self._go_on(now, effects)
         return effects
 
     def expire(self, now: float) -> list[Effect]:
-        """Give up what is too old, and send whatever can be sent now."""
         effects: list[Effect] = []
         self._go_on(now, effects)
         return effects
@@ -167,21 +266,20 @@ class Sender:
     def _go_on(self, now: float, effects: list[Effect]) -> None:
         self._wake_at = math.inf
         if self._accumulator.active:
-            self._wake_at = self.fates.give_up_overdue(now, effects)
+            self._wake_at = self.outcomes.give_up_overdue(now, effects)
             while self._send_round(now, effects):
                 pass
 
     def deadline(self) -> float | None:
-        """When `expire` has something to do again, if nothing happens before."""
+        """When `expire` is due, if no event comes first."""
         return None if self._wake_at == math.inf else self._wake_at
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is unanswered."""
         return not self._requests
 
     def opened(self, batch: ProducerBatch) -> float:
-        """Take note of a batch that was just opened; returns the new deadline."""
+        """Account for a batch that was just opened; returns the new deadline."""
         linger_until = batch.created_at + (0 if self.is_flushing else self._config.linger_s)
         self._wake_at = min(self._wake_at, linger_until, batch.deadline)
         return self._wake_at
@@ -214,7 +312,7 @@ class Sender:
                 continue
             batch.build(self._config.compression, self._config.compression_level)
             total = size_bytes.get(node_id, 0) + len(batch)
-            if node_id in by_node and total > self._config.request_size_bytes_max:
+            if node_id in by_node and total > self._config.max_request_size:
                 has_more = True  # it is still the first of its partition in the next round
                 continue
             size_bytes[node_id] = total
@@ -317,13 +415,13 @@ class Sender:
         for batch in self._accumulator.batches():
             batch.last_error = error
             if not error.is_retriable:
-                self.fates.give_up(batch, error, effects)
+                self.outcomes.give_up(batch, error, effects)
 
     def _renew_epoch(self, queue: PartitionQueue, effects: list[Effect]) -> bool:
         """Start a partition's sequences again, once none of its requests is unanswered."""
         if any(batch.state is BatchState.SENT for batch in queue.unacknowledged):
             return False
-        self.fates.give_up_doubtful(queue, effects)
+        self.outcomes.give_up_doubtful(queue, effects)
         if not self._identity.restart(queue):
             self._ask_for_producer_id(effects)
             return False
@@ -351,13 +449,13 @@ class Sender:
             effects.append(RefreshMetadata(frozenset(batch.topic for batch in request.batches)))
             for batch in request.batches:
                 batch.is_doubtful = batch.is_doubtful or was_sent
-                self.fates.failed(batch, answer, now, effects)
+                self.outcomes.failed(batch, answer, now, effects)
             return
         if self._config.acks == 0:
             for batch in request.batches:
-                self.fates.delivered(batch, -1, -1, effects)
+                self.outcomes.delivered(batch, -1, -1, effects)
             return
-        assert isinstance(answer, ProduceResponse)
+        assert isinstance(answer, produce.Response)
         node.muted_until = now + answer.throttle_time_ms / 1000
         outcomes = read_produce_response(self._cluster, answer)
         for batch in request.batches:
@@ -366,19 +464,19 @@ class Sender:
                 missing = UnreadableResponseError(
                     f"the answer leaves out partition {batch.partition} of topic {batch.topic!r}"
                 )
-                self.fates.failed(batch, missing, now, effects)
+                self.outcomes.failed(batch, missing, now, effects)
             else:
                 self._decided(batch, outcome, now, effects)
 
     def _decided(
         self,
         batch: ProducerBatch,
-        outcome: PartitionProduceResponse,
+        outcome: produce.PartitionResponse,
         now: float,
         effects: list[Effect],
     ) -> None:
         if outcome.error_code in _DELIVERED:
-            self.fates.delivered(batch, outcome.base_offset, outcome.log_append_time_ms, effects)
+            self.outcomes.delivered(batch, outcome.base_offset, outcome.log_append_time_ms, effects)
             return
         error = broker_error(
             outcome.error_code,
@@ -386,9 +484,9 @@ class Sender:
             outcome.error_message,
         )
         if error.code in TOO_LARGE and batch.record_count > 1:
-            self.fates.split(batch, error)
+            self.outcomes.split(batch, error)
         else:
-            self.fates.failed(batch, error, now, effects)
+            self.outcomes.failed(batch, error, now, effects)
             log_retry(batch, error)
         if error.code in _LEADER_UNKNOWN:
             effects.append(RefreshMetadata(frozenset({batch.topic})))
@@ -406,3 +504,193 @@ _LEADER_UNKNOWN: Final = frozenset(
         ErrorCode.REPLICA_NOT_AVAILABLE,
     }
 )
+
+
+NAMED_TOPICS_VERSION: Final = 12
+"""The last version that names topics; later ones have their ids (KIP-516)."""
+ANY_VERSION: Final = 32767
+
+
+def produce_request(
+    cluster: Cluster, batches: Sequence[ProducerBatch], *, acks: int, timeout_ms: int
+) -> tuple[produce.Request, int]:
+    """The request and the newest version in which it makes sense."""
+    version_max = ANY_VERSION
+    topics: dict[str, list[produce.PartitionData]] = {}
+    for batch in batches:
+        topics.setdefault(batch.topic, []).append(
+            produce.PartitionData(index=batch.partition, records=batch.payload)
+        )
+    topic_data: list[produce.TopicData] = []
+    for name, partitions in topics.items():
+        known = cluster.topics.get(name)
+        topic_id = ZERO_UUID if known is None else known.topic_id
+        if topic_id == ZERO_UUID:
+            version_max = NAMED_TOPICS_VERSION
+        topic_data.append(
+            produce.TopicData(topic_id=topic_id, name=name, partition_data=partitions)
+        )
+    return produce.Request(acks=acks, timeout_ms=timeout_ms, topic_data=topic_data), version_max
+
+
+def read_produce_response(
+    cluster: Cluster, response: produce.Response
+) -> Mapping[tuple[str, int], produce.PartitionResponse]:
+    """The outcomes by (topic, partition); new leaders update the cluster (KIP-951)."""
+    for endpoint in response.node_endpoints:
+        cluster.learn_broker(
+            BrokerDescription(endpoint.node_id, endpoint.host, endpoint.port, endpoint.rack)
+        )
+    outcomes: dict[tuple[str, int], produce.PartitionResponse] = {}
+    for topic in response.responses:
+        name = topic.name or cluster.names_by_id.get(topic.topic_id, "")
+        for partition in topic.partition_responses:
+            outcomes[name, partition.index] = partition
+            leader = partition.current_leader
+            if leader.leader_id >= 0:
+                cluster.lead_moved(
+                    TopicPartition(name, partition.index), leader.leader_id, leader.leader_epoch
+                )
+    return outcomes
+
+
+_SEQUENCES_APART: Final = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+
+class BatchOutcomes:
+    """Decides the outcome of batches, and updates the accumulator; ``errors``: by `error_name`."""
+
+    def __init__(self, config: SenderConfig, accumulator: Accumulator, backoff: Backoff) -> None:
+        self.retries = 0
+        self.splits = 0
+        self.errors: Counter[str] = Counter()
+        self._config = config
+        self._accumulator = accumulator
+        self._backoff = backoff
+
+    def delivered(
+        self, batch: ProducerBatch, base_offset: int, append_time_ms: int, effects: list[Effect]
+    ) -> None:
+        if batch.state is BatchState.DONE:
+            return  # it failed while the request was in flight
+        queue = self._accumulator.queues[batch.topic, batch.partition]
+        queue.stored_identity = queue.identity  # it changes only while no batch is in flight
+        self._accumulator.remove(batch)
+        batch.succeed(base_offset, append_time_ms)
+        effects.append(Tell(batch))
+
+    def failed(
+        self, batch: ProducerBatch, error: KafkaError, now: float, effects: list[Effect]
+    ) -> None:
+        """A batch was not stored, or may not have been: retry it, or fail it."""
+        if batch.state is BatchState.DONE:
+            return
+        self.errors[error_name(error)] += 1
+        queue = self._accumulator.queues[batch.topic, batch.partition]
+        is_apart = self._config.is_idempotent and error.code in _SEQUENCES_APART
+        if is_apart and queue.unacknowledged[0] is batch:
+            if batch.is_doubtful:
+                self.give_up(batch, _doubtful_error(batch), effects)
+                return
+            queue.needs_new_epoch = True
+        # Without acknowledgements it is unknown what was stored; a retry could duplicate it.
+        is_final = self._config.acks == 0 or not (is_apart or error.is_retriable)
+        if is_final:
+            self.give_up(batch, error, effects)
+            return
+        batch.state = BatchState.RETRY
+        batch.last_error = error
+        batch.retry_at = now + self._backoff.seconds(batch.attempts)
+        batch.attempts += 1
+        self.retries += 1
+
+    def split(self, batch: ProducerBatch, error: KafkaError) -> None:
+        """Send two in the place of one; the sequences stay what they are, record by record."""
+        if batch.state is BatchState.DONE:
+            return
+        logger.info(
+            "%d records for partition %d of topic %r are split: %s",
+            batch.record_count,
+            batch.partition,
+            batch.topic,
+            error,
+            extra=LogEvent.BATCH_SPLIT.about(
+                topic=batch.topic, partition=batch.partition, record_count=batch.record_count
+            ),
+        )
+        self.errors[error_name(error)] += 1
+        self.splits += 1
+        config, sequence = self._config, batch.base_sequence
+        parts, largest = split_batch(batch, config.compression, config.compression_level)
+        for part in parts:
+            part.is_doubtful = batch.is_doubtful or batch.attempts > 0
+        if config.is_idempotent:
+            queue = self._accumulator.queues[batch.topic, batch.partition]
+            is_transactional = config.transactional_id is not None
+            for part in parts:
+                part.stamp(*queue.identity, sequence, is_transactional=is_transactional)
+                sequence = part.next_sequence()
+        self._accumulator.replace(batch, parts)
+        self._accumulator.refused_as_too_large(batch.topic, largest)
+
+    def give_up(self, batch: ProducerBatch, error: KafkaError, effects: list[Effect]) -> None:
+        queue = self._accumulator.queues[batch.topic, batch.partition]
+        was_sent = batch.state in (BatchState.SENT, BatchState.RETRY)
+        if was_sent and self._config.is_idempotent and queue.stored_identity != queue.identity:
+            # Whether the broker knows this producer depends on a request whose answer was
+            # lost. A new epoch is new to it in any case.
+            queue.needs_new_epoch = True
+        self._accumulator.remove(batch)
+        batch.fail(error)
+        effects.append(Tell(batch))
+
+    def give_up_overdue(self, now: float, effects: list[Effect]) -> float:
+        """Fail batches that are too old; returns when the next one will be."""
+        next_at = math.inf
+        for queue in list(self._accumulator.active.values()):
+            while (batch := queue.oldest) is not None:
+                if batch.deadline > now:
+                    next_at = min(next_at, batch.deadline)
+                    break  # the ones behind it are younger
+                why = batch.last_error or "no broker could be sent to"
+                error = DeliveryTimeoutError(
+                    f"{batch.record_count} records for partition {batch.partition} of topic "
+                    f"{batch.topic!r} were not acknowledged within delivery_timeout_ms; "
+                    f"the last reason: {why}"
+                )
+                self.give_up(batch, error, effects)
+        return next_at
+
+    def give_up_doubtful(self, queue: PartitionQueue, effects: list[Effect]) -> None:
+        """Fail the batches in doubt: a partition's sequences are about to restart without them."""
+        for batch in [each for each in queue.unacknowledged if each.is_doubtful]:
+            self.give_up(batch, _doubtful_error(batch), effects)
+
+
+def _doubtful_error(batch: ProducerBatch) -> KafkaError:
+    return KafkaError(
+        f"{batch.record_count} records for partition {batch.partition} of topic {batch.topic!r} "
+        f"may or may not be stored: a request of theirs was never answered, and what the broker "
+        f"has does not continue with them; read the partition to find out"
+    )
+
+
+def log_retry(batch: ProducerBatch, error: KafkaError) -> None:
+    if batch.state is BatchState.RETRY:
+        logger.warning(
+            "will be sent again: %s",
+            error,
+            extra=LogEvent.RETRIED.about(
+                topic=batch.topic,
+                partition=batch.partition,
+                attempt=batch.attempts,
+                error=str(error),
+            ),
+        )

@@ -7,27 +7,27 @@
     OPEN           records and offsets may be sent             commit -> COMMITTING; prepare ->
                                                                PREPARING; abort -> ABORTING; a
                                                                loss -> ABORTABLE
-    COMMITTING     what was sent is awaited, then EndTxn       ended -> READY; a loss -> ABORTABLE;
+    COMMITTING     sent batches are awaited, then EndTxn       ended -> READY; a loss -> ABORTABLE;
                                                                cancelled before EndTxn -> ABORTING
-    PREPARING      what was sent is awaited                    is_prepared -> PREPARED; a loss ->
+    PREPARING      sent batches are awaited                    is_prepared -> PREPARED; a loss ->
                                                                ABORTABLE; abort -> ABORTING
-    PREPARED       all is stored, and somebody else decides    ended -> READY; decided otherwise ->
+    PREPARED       all is stored; the decision is external     ended -> READY; decided otherwise ->
                    (KIP-939)                                   ABORTABLE
     ABORTABLE      something is lost: it cannot be committed   abort -> ABORTING
-    ABORTING       what is unsent is dropped, what is under    ended -> READY; a failure ->
-                   way is awaited, then EndTxn                 ABORTABLE
-    FATAL          fenced, or nobody knows how it ended        begin_anew -> UNINITIALIZED
+    ABORTING       unsent batches are dropped, those in        ended -> READY; a failure ->
+                   flight are awaited, then EndTxn             ABORTABLE
+    FATAL          fenced, or the outcome is unknown           reinitialize -> UNINITIALIZED
 
-Every state leads to FATAL when the coordinator says that this producer has no say any more.
+Every state leads to FATAL when the coordinator answers that this producer has been replaced.
 
 Two generations of brokers. *Version 0*: a partition is added to the transaction before its first
 batch is sent (AddPartitionsToTxn), and the epoch stays the same from one transaction to the next.
 *Version 2* (KIP-890): a partition is added by being written to, and EndTxn ends the epoch, so that
-what is late can never belong to another transaction than its own.
+a late batch can never become part of another transaction.
 
-With version 0 a transaction in which a batch was sent and given up cannot just be ended: the
-batch's sequence is missing, or it may still arrive. After the abort the producer asks for a new
-epoch (``needs_new_epoch``), which fences whatever is late.
+With version 0 a transaction in which a batch failed after it was sent cannot just be ended: the
+batch's sequence is missing, or it may still arrive. After the abort the producer requests a new
+epoch (``needs_new_epoch``), which fences late batches.
 """
 
 from __future__ import annotations
@@ -37,14 +37,7 @@ from enum import Enum
 from typing import Final
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka_client.errors import (
-    CommitFailedError,
-    CommitUnknownError,
-    FencedError,
-    KafkaError,
-    TransactionAbortableError,
-    TransactionStateError,
-)
+from minikafka_client import errors
 from minikafka_client.types import GroupMetadata, PreparedTransactionState, TopicPartition
 
 EPOCH_PER_TRANSACTION: Final = 2
@@ -52,8 +45,6 @@ EPOCH_PER_TRANSACTION: Final = 2
 
 
 class TransactionState(Enum):
-    """See the table above."""
-
     UNINITIALIZED = "not initialized"
     READY = "ready"
     OPEN = "open"
@@ -82,14 +73,10 @@ _SENDING: Final = frozenset({_S.OPEN, _S.COMMITTING, _S.PREPARING})
 _LOSABLE: Final = _SENDING | {_S.PREPARED, _S.ABORTING}
 
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
-"""A coordinator's words for: another producer with this transactional id took over."""
+"""Errors that mean: another producer with this transactional id has taken over."""
 
 _MEMBERSHIP: Final = frozenset(
-    {
-        ErrorCode.ILLEGAL_GENERATION,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.REBALANCE_IN_PROGRESS,
-    }
+    {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
 )
 
 _FATAL: Final = FENCED | {
@@ -99,29 +86,27 @@ _FATAL: Final = FENCED | {
 
 
 _NOT_COMMITTED: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
-"""After these, no earlier request to commit was carried out, either."""
+"""After these, no earlier request to commit was carried out either."""
 
 
 class TransactionMachine:
-    """The machine. Whoever asks the coordinator tells it the answers; see the table above.
+    """The machine; the caller talks to the coordinator and reports the answers.
 
     Attributes:
-        transactional_id: whose transactions.
-        state: see the table.
         error: why it is ABORTABLE or FATAL.
         version: 0, or `EPOCH_PER_TRANSACTION`.
-        producer_id, producer_epoch: those of the present transaction, or of the next one.
-        prepared: which transaction waits for a decision; while PREPARED, if anything was sent.
+        producer_id, producer_epoch: of the current transaction, or of the next one.
+        prepared: the transaction that waits for a decision; while PREPARED, if anything was sent.
         has_begun: the coordinator may know of the transaction: it has to be ended.
-        needs_new_epoch: something of this epoch may arrive late, or never.
-        added: the partitions that are in the transaction; with version 2 nobody needs them.
-        adding: those whose addition is not answered; ``wanted``: those whose turn comes then.
+        needs_new_epoch: a batch of this epoch may arrive late, or never.
+        added: the partitions in the transaction; unused with version 2.
+        adding: those being added; ``wanted``: those to add next.
     """
 
     def __init__(self, transactional_id: str) -> None:
         self.transactional_id = transactional_id
         self.state = TransactionState.UNINITIALIZED
-        self.error: KafkaError | None = None
+        self.error: errors.KafkaError | None = None
         self.version = 0
         self.producer_id = -1
         self.producer_epoch = -1
@@ -137,14 +122,14 @@ class TransactionMachine:
             raise self._not_now(f"the transaction cannot become {state.value!r}")
         self.state = state
 
-    def _not_now(self, what: str) -> TransactionStateError:
-        return TransactionStateError(
+    def _not_now(self, what: str) -> errors.TransactionStateError:
+        return errors.TransactionStateError(
             f"{what}: the producer with transactional_id {self.transactional_id!r} is "
             f"{self.state.value!r}"
         )
 
-    def _waits_for_decision(self, what: str) -> TransactionStateError:
-        return TransactionStateError(
+    def _waits_for_decision(self, what: str) -> errors.TransactionStateError:
+        return errors.TransactionStateError(
             f"{what}: the transaction {str(self.prepared) or '(empty)'} of "
             f"{self.transactional_id!r} is prepared; call complete_transaction with what your own "
             f"committed data says (its prepared state, or None)"
@@ -157,18 +142,12 @@ class TransactionMachine:
 
     @property
     def is_lost(self) -> bool:
-        """Whether what is not sent yet need not be sent any more."""
         return self.state in (_S.ABORTABLE, _S.ABORTING, _S.FATAL)
 
     # --- the application ---
 
     def begin(self) -> None:
-        """Open a transaction.
-
-        Raises:
-            TransactionStateError: there is one.
-            KafkaError: the producer cannot be used any more.
-        """
+        """Open a transaction, or raise `TransactionStateError` or the fatal error."""
         self.raise_if_fatal()
         if self.state is _S.PREPARED:
             raise self._waits_for_decision("no transaction can begin")
@@ -184,13 +163,7 @@ class TransactionMachine:
         self._go(_S.OPEN)
 
     def check_open(self) -> None:
-        """Refuse what is to be sent outside a transaction.
-
-        Raises:
-            TransactionStateError: none is open.
-            TransactionAbortableError: it cannot be committed any more.
-            KafkaError: the producer cannot be used any more.
-        """
+        """Refuse to send outside a transaction, or in one that is lost."""
         if self.state is _S.OPEN:
             return
         self.raise_if_fatal()
@@ -203,26 +176,20 @@ class TransactionMachine:
         )
 
     def raise_if_fatal(self) -> None:
-        """Refuse everything after a fatal error.
-
-        Raises:
-            KafkaError: that error.
-        """
+        """Refuse everything after a fatal error, by raising it."""
         if self.state is _S.FATAL:
             assert self.error is not None
             raise self.error
 
-    def abortable_error(self) -> TransactionAbortableError:
-        """What those hear who go on with a transaction that can only be aborted."""
-        error = TransactionAbortableError(
+    def abortable_error(self) -> errors.TransactionAbortableError:
+        error = errors.TransactionAbortableError(
             f"the transaction of {self.transactional_id!r} cannot be committed, because something "
-            f"of it is lost: {self.error}; leave its block, and do it again"
+            f"of it is lost: {self.error}; leave its block and start over"
         )
         error.__cause__ = self.error
         return error
 
-    def begin_anew(self) -> None:
-        """Forget who this producer was, as a new one would."""
+    def reinitialize(self) -> None:
         self._go(_S.UNINITIALIZED)
         self.prepared = PreparedTransactionState()
         self.producer_id = self.producer_epoch = -1
@@ -245,38 +212,24 @@ class TransactionMachine:
         self._go(_S.READY if ongoing is None else _S.PREPARED)
 
     def commit(self) -> None:
-        """Nothing more is sent; what was sent must arrive.
-
-        Raises:
-            TransactionAbortableError: it cannot be committed any more.
-            KafkaError: there is none, or the producer cannot be used any more.
-        """
+        """Nothing more is sent; what was sent must arrive. Raises as `check_open`."""
         self.check_open()
         self._go(_S.COMMITTING)
 
     def prepare(self) -> None:
-        """Nothing more is sent; what was sent must arrive; who decides is somebody else.
-
-        Raises:
-            TransactionAbortableError: it cannot be committed any more.
-            KafkaError: there is none, or the producer cannot be used any more.
-        """
+        """As `commit`, but the decision is external."""
         self.check_open()
         self._go(_S.PREPARING)
 
     def is_prepared(self) -> PreparedTransactionState:
-        """Everything of it is stored. Nothing was sent: it has no name, which a later one gets."""
+        """Everything is stored; the result is empty if nothing was sent."""
         if self.has_begun:
             self.prepared = PreparedTransactionState(self.producer_id, self.producer_epoch)
         self._go(_S.PREPARED)
         return self.prepared
 
     def abort(self) -> None:
-        """Nothing of it shall be seen; without a transaction this changes nothing.
-
-        Raises:
-            KafkaError: the producer cannot be used any more.
-        """
+        """Abort the transaction; without one this changes nothing. Raises if FATAL."""
         self.raise_if_fatal()
         if self.adding:
             self.needs_new_epoch = True  # the request may still arrive
@@ -291,17 +244,17 @@ class TransactionMachine:
         self.prepared = PreparedTransactionState()
         self._go(_S.READY)
 
-    def lose(self, error: KafkaError) -> None:
+    def lose(self, error: errors.KafkaError) -> None:
         """Something of the transaction is lost: it can only be aborted."""
         if self.state in _LOSABLE:
             self.error = error
             self._go(_S.ABORTABLE)
 
-    def fail(self, error: KafkaError) -> KafkaError:
-        """The producer cannot be used any more; returns what it raises from now on."""
+    def fail(self, error: errors.KafkaError) -> errors.KafkaError:
+        """The producer cannot be used again; returns what it raises from now on."""
         if self.state is not _S.FATAL:
             if error.code in FENCED:
-                fenced = FencedError(
+                fenced = errors.FencedError(
                     f"another producer with transactional_id {self.transactional_id!r} took over "
                     f"(or the transaction took longer than transaction_timeout_ms): {error}; close "
                     f"this one"
@@ -314,39 +267,37 @@ class TransactionMachine:
         assert self.error is not None
         return self.error
 
-    def refused(self, error: KafkaError) -> KafkaError:
-        """A coordinator has refused something; returns what the application hears."""
+    def refused(self, error: errors.KafkaError) -> errors.KafkaError:
+        """A coordinator has refused something; returns the application's error."""
         if error.code in _FATAL:
             return self.fail(error)
         self.lose(error)
         return self.abortable_error()
 
-    def commit_refused(self, error: KafkaError, *, is_in_doubt: bool) -> None:
-        """The coordinator has refused to commit, or has not answered in time.
+    def commit_refused(self, error: errors.KafkaError, *, is_in_doubt: bool) -> None:
+        """The coordinator refused to commit, or did not answer in time.
 
-        Args:
-            error: what it said last.
-            is_in_doubt: an earlier request may have been carried out.
+        ``is_in_doubt``: an earlier request may have been carried out.
         """
         is_in_doubt = is_in_doubt or error.code is ErrorCode.UNKNOWN_SERVER_ERROR
         if not is_in_doubt or error.code in _NOT_COMMITTED:
             self.refused(error)
             return
-        unknown = CommitUnknownError(
-            f"nobody knows whether the transaction of {self.transactional_id!r} is committed: "
+        unknown = errors.CommitUnknownError(
+            f"the transaction of {self.transactional_id!r} may or may not be committed: "
             f"{error}; close this producer, open another with the same transactional_id, and read "
             f"what was written (or the committed offsets) to find out"
         )
         unknown.__cause__ = error
         self.fail(unknown)
 
-    def offsets_refused(self, error: KafkaError, member: GroupMetadata) -> KafkaError:
-        """A group has refused a member's offsets; returns what the application hears."""
+    def offsets_refused(self, error: errors.KafkaError, member: GroupMetadata) -> errors.KafkaError:
+        """A group has refused a member's offsets; returns the application's error."""
         if error.is_retriable:
-            self.needs_new_epoch = True  # nobody has answered in time: it may still arrive
+            self.needs_new_epoch = True  # there was no answer in time: it may still arrive
         if error.code in _MEMBERSHIP:
             self.lose(error)
-            failed = CommitFailedError(
+            failed = errors.CommitFailedError(
                 f"group {member.group_id!r} does not take offsets of member {member.member_id!r} "
                 f"of generation {member.generation_id}: {error}; the transaction can only be "
                 f"aborted, and others may be reading these partitions already"
@@ -355,14 +306,14 @@ class TransactionMachine:
             return failed
         if error.code is ErrorCode.FENCED_INSTANCE_ID:
             self.lose(error)
-            fenced = FencedError(
+            fenced = errors.FencedError(
                 f"another member of group {member.group_id!r} has the group_instance_id "
                 f"{member.group_instance_id!r}; stop one of them"
             )
             fenced.code = error.code
             return fenced
         if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
-            self.lose(error)  # a group's word; the transaction's coordinator has the last one
+            self.lose(error)  # only the transaction's coordinator can say that it is fenced
             return self.abortable_error()
         return self.refused(error)
 
@@ -379,15 +330,15 @@ class TransactionMachine:
         return False
 
     def take_wanted(self) -> frozenset[TopicPartition]:
-        """The partitions to be added now: those wanted, if no other addition is under way."""
+        """The partitions to be added now: those wanted, if no other addition is in flight."""
         if self.adding or not self.wanted or self.state not in _SENDING:
             return frozenset()
         self.adding, self.wanted = frozenset(self.wanted), set()
         self.has_begun = True
         return self.adding
 
-    def partitions_added(self, error: KafkaError | None) -> None:
-        """The addition is answered; an answer to one that was given up means nothing."""
+    def partitions_added(self, error: errors.KafkaError | None) -> None:
+        """Partitions were added; the answer to an abandoned request means nothing."""
         added, self.adding = self.adding, frozenset()
         if error is None:
             self.added |= added
@@ -395,12 +346,11 @@ class TransactionMachine:
             self.needs_new_epoch = True
             self.refused(error)
 
-    def delivery_failed(self, error: KafkaError, *, was_sent: bool) -> None:
-        """A batch was given up."""
+    def delivery_failed(self, error: errors.KafkaError, *, was_sent: bool) -> None:
         self.needs_new_epoch = self.needs_new_epoch or was_sent
         if error.code in _FATAL - {ErrorCode.INVALID_PRODUCER_EPOCH}:
             self.fail(error)
         elif not self.is_lost:
-            # INVALID_PRODUCER_EPOCH is the word of a partition. Its coordinator has the last one:
-            # it may be that it has only aborted the transaction because it took too long (KIP-588).
+            # INVALID_PRODUCER_EPOCH comes from a partition. The transaction's coordinator decides:
+            # perhaps it has only aborted the transaction because it took too long (KIP-588).
             self.lose(error)

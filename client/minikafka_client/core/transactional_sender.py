@@ -1,9 +1,9 @@
 """The sender of a transactional producer; see `core.sender` and `core.transaction`.
 
-What is different: the identity comes from the transaction's coordinator, and a partition may have
-to be added to the transaction before its first batch. And the epoch is never raised here: when the
-sequences have come apart, or a batch is given up, the transaction is lost. Then nothing more of it
-is sent.
+Differences: the identity comes from the transaction's coordinator, and a partition may have to be
+added to the transaction before its first batch. The epoch is never raised here: if client and
+broker disagree about sequences, or a batch fails, the transaction is lost, and no more of it is
+sent.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from minikafka.protocol.errors import ErrorCode
 from minikafka_client.core.accumulator import Accumulator, PartitionQueue
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.core.cluster import Cluster
-from minikafka_client.core.fates import BatchFates
 from minikafka_client.core.meters import error_name
 from minikafka_client.core.producer_batch import BatchState, ProducerBatch
-from minikafka_client.core.sender import Sender
-from minikafka_client.core.sender_messages import (
+from minikafka_client.core.sender import (
     AddPartitions,
+    BatchOutcomes,
     Effect,
     Event,
     PartitionsAdded,
+    Sender,
     SenderConfig,
     SendProduce,
 )
@@ -48,8 +48,8 @@ _LOST: Final = frozenset(
 )
 
 
-class TransactionalFates(BatchFates):
-    """What becomes of batches when one that is given up takes the transaction with it."""
+class TransactionalBatchOutcomes(BatchOutcomes):
+    """The outcomes of batches of a transaction, which is lost if one of them fails."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class TransactionalFates(BatchFates):
     def failed(
         self, batch: ProducerBatch, error: KafkaError, now: float, effects: list[Effect]
     ) -> None:
-        """A batch was not stored, or nobody knows: repeat it, or lose the transaction."""
+        """A batch was not stored, or may not have been: retry it, or lose the transaction."""
         if batch.state is BatchState.DONE:
             return
         queue = self._accumulator.queues[batch.topic, batch.partition]
@@ -76,15 +76,14 @@ class TransactionalFates(BatchFates):
             super().failed(batch, error, now, effects)
 
     def give_up(self, batch: ProducerBatch, error: KafkaError, effects: list[Effect]) -> None:
-        """Tell the application that a batch failed, and the transaction that it is lost."""
         was_sent = batch.state in (BatchState.SENT, BatchState.RETRY)
-        batch.is_observed = True  # whoever ends the transaction hears of it
+        batch.is_observed = True  # ending the transaction raises it
         super().give_up(batch, error, effects)
         self._accumulator.queues[batch.topic, batch.partition].needs_new_epoch = False
         self._transaction.delivery_failed(error, was_sent=was_sent)
 
     def drop(self, batch: ProducerBatch, effects: list[Effect]) -> None:
-        """Give up a batch of a transaction that will not be committed."""
+        """Fail a batch of a transaction that will not be committed."""
         reason = self._transaction.error
         dropped = TransactionAbortedError(
             f"{batch.record_count} records for partition {batch.partition} of topic "
@@ -98,7 +97,7 @@ class TransactionalFates(BatchFates):
 class TransactionalSender(Sender):
     """The machine."""
 
-    fates: TransactionalFates
+    outcomes: TransactionalBatchOutcomes
 
     def __init__(
         self,
@@ -110,11 +109,10 @@ class TransactionalSender(Sender):
     ) -> None:
         super().__init__(config, cluster, accumulator, backoff)
         self._transaction = transaction
-        self.fates = TransactionalFates(config, accumulator, backoff, transaction)
+        self.outcomes = TransactionalBatchOutcomes(config, accumulator, backoff, transaction)
         self._identity.ask_again_at = math.inf  # others ask the coordinator
 
     def handle(self, event: Event, now: float) -> list[Effect]:
-        """Take in an event, and go on."""
         if isinstance(event, PartitionsAdded):
             self._transaction.partitions_added(event.error)
         return super().handle(event, now)
@@ -124,7 +122,7 @@ class TransactionalSender(Sender):
         if self._transaction.is_lost:
             for batch in self._accumulator.batches():
                 if batch.state is not BatchState.SENT:
-                    self.fates.drop(batch, effects)
+                    self.outcomes.drop(batch, effects)
         partitions = self._transaction.take_wanted()
         if partitions:
             effects.append(AddPartitions(partitions))

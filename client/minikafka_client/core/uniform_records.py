@@ -2,12 +2,12 @@
 
 Measurements, identifiers, rows of fixed width: records are often equal in everything but their
 timestamp, their offset and the bytes of key and value. Then the encoded records are a matrix with
-one record in each row. A column of a matrix is a slice with a stride, so that every byte that is no
-key and no value is compared with what it must be for the price of a copy:
+one record in each row. A column of a matrix is a slice with a stride, so that comparing every byte
+outside keys and values with what it must be costs no more than a copy:
 
     size (1-3)  attributes (1)  timestamp (1)  offset (1-2)  key size  key  value size  value  0
 
-What is not proven to be such a matrix is left to `decode_records`, which knows everything.
+Everything that is not proven to be such a matrix is left to `decode_records`.
 """
 
 from __future__ import annotations
@@ -88,20 +88,6 @@ def _first_shape(records: bytes) -> _Shape | None:
 class _Rows:
     """Some rows of the matrix: records whose offset deltas take equally many bytes."""
 
-    __slots__ = (
-        "_count",
-        "_first",
-        "_key_at",
-        "_offset_at",
-        "_records",
-        "_shape",
-        "_size",
-        "_size_part",
-        "_start",
-        "_value_at",
-        "end",
-    )
-
     def __init__(self, records: bytes, start: int, first: int, count: int, shape: _Shape) -> None:
         self._records = records
         self._start = start
@@ -130,7 +116,7 @@ class _Rows:
         return self._records[self._start + position : self.end : self._size]
 
     def is_proven(self) -> bool:
-        """Whether every byte that is no key and no value is what it must be."""
+        """Whether every byte outside keys and values is what it must be."""
         key_size = encode_varint(self._shape.key_size)
         value_size = encode_varint(self._shape.value_size)
         constants = (
@@ -158,15 +144,12 @@ class _Rows:
         )
 
     def timestamps(self) -> bytes:
-        """The encoded timestamp delta of each record."""
         return self._column(self._offset_at - 1)
 
     def keys(self) -> list[bytes]:
-        """The key of each record."""
         return self._cells(self._key_at, self._shape.key_size)
 
     def values(self) -> list[bytes]:
-        """The value of each record."""
         return self._cells(self._value_at, self._shape.value_size)
 
     def _cells(self, position: int, size: int) -> list[bytes]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from minikafka.protocol.api import ApiKey
-from minikafka.protocol.messages.api_versions import ApiVersionsResponse
-from minikafka.protocol.schema import Message, VersionRange
+from minikafka.protocol.fields import VersionRange
+from minikafka.protocol.messages import api_versions
+from minikafka.protocol.schema import Message
 from minikafka_client.errors import UnsupportedByBrokerError
 
 BrokerVersions = Mapping[int, VersionRange]
 """API key -> the versions that a broker serves."""
 
 LATEST_API_VERSIONS = 4
-"""The ApiVersions version to begin with; a broker that lacks it answers in version 0."""
+"""The ApiVersions version to start with; a broker that lacks it answers in version 0."""
 
 
-def broker_versions(response: ApiVersionsResponse) -> BrokerVersions:
-    """The table that ApiVersions answers."""
+def broker_versions(response: api_versions.Response) -> BrokerVersions:
     return {
         api.api_key: VersionRange(api.min_version, api.max_version) for api in response.api_keys
     }
@@ -30,11 +30,7 @@ def negotiate(
     version_min: int = 0,
     version_max: int = 32767,
 ) -> int:
-    """The newest version that the broker, this client and the caller have in common.
-
-    Raises:
-        UnsupportedByBrokerError: there is none; the text names all ranges.
-    """
+    """The newest version in common; without one, `UnsupportedByBrokerError` names all ranges."""
     ours = request.VERSIONS
     first, last = max(ours.first, version_min), min(ours.last, version_max)
     theirs = broker.get(request.API_KEY)
@@ -55,11 +51,7 @@ def negotiate(
 
 
 class SpokenVersions:
-    """`negotiate` with one broker, remembered: the same few requests are sent again and again.
-
-    Args:
-        broker: what the broker serves.
-    """
+    """`negotiate` with one broker, remembered: the same few requests are sent again and again."""
 
     def __init__(self, broker: BrokerVersions) -> None:
         self._broker = broker
@@ -67,11 +59,6 @@ class SpokenVersions:
         self._versions: dict[tuple[type[Message], int, int], int] = {}
 
     def version_for(self, request: type[Message], version_min: int, version_max: int) -> int:
-        """The newest version that both sides and the caller have in common.
-
-        Raises:
-            UnsupportedByBrokerError: there is none.
-        """
         key = (request, version_min, version_max)
         version = self._versions.get(key)
         if version is None:

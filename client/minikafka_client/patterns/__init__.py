@@ -6,36 +6,44 @@
 
 | pattern                                | lost by a crash     | repeated after a crash       |
 |----------------------------------------|---------------------|------------------------------|
-| `AutoCommit`                           | nothing             | up to some seconds of work   |
+| `AutoCommit`                           | nothing             | up to a few seconds of work   |
 | `AtMostOnce`: commit before processing | what was handed out | nothing                      |
-| `AtLeastOnce`: commit after processing | nothing             | what was not committed yet   |
+| `AtLeastOnce`: commit after processing | nothing             | what was not yet committed   |
 | `ExactlyOnceInto`: offsets with results | nothing            | nothing                      |
 | `ConsumeTransformProduce`: transactions | nothing            | nothing                      |
 
-A crash is the end of the process at any point: ``kill -9``, power, a bug. Whoever reads a record
-asks for the next one when it is processed; the patterns rely on that, so a record that was handed
-to another task counts as processed although it may not be. Records that the broker deletes before
-they are read (retention, DeleteRecords) are beyond any pattern.
+A crash is the end of the process at any point: ``kill -9``, a power failure, a bug. Asking for the
+next record means that the one before it is processed. So a record that was passed on to another
+task counts as processed, although it may not be. No pattern covers records that the broker deletes
+before they are read (retention, DeleteRecords).
 
-`minikafka_client.patterns.sqlite` is a store for `ExactlyOnceInto`, and has a table in which a
-record that is written twice appears once.
+`minikafka_client.patterns.sqlite` has a store for `ExactlyOnceInto`, and a table in which a record
+that is written twice appears once. `minikafka_client.patterns.blocking` has the same patterns for
+programs without trio.
 """
 
-from minikafka_client.patterns.at_least_once import AtLeastOnce
-from minikafka_client.patterns.at_most_once import AtMostOnce
-from minikafka_client.patterns.auto_commit import AutoCommit
-from minikafka_client.patterns.consume_transform_produce import (
-    ConsumeTransformProduce,
-    TransformBatch,
-)
-from minikafka_client.patterns.exactly_once import ExactlyOnceInto, OffsetStore
+from __future__ import annotations
 
-__all__ = [
-    "AtLeastOnce",
-    "AtMostOnce",
-    "AutoCommit",
-    "ConsumeTransformProduce",
-    "ExactlyOnceInto",
-    "OffsetStore",
-    "TransformBatch",
-]
+from typing import TYPE_CHECKING
+
+from minikafka_client.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from minikafka_client.patterns.at_least_once import AtLeastOnce as AtLeastOnce
+    from minikafka_client.patterns.at_most_once import AtMostOnce as AtMostOnce
+    from minikafka_client.patterns.auto_commit import AutoCommit as AutoCommit
+    from minikafka_client.patterns.consume_transform_produce import (
+        ConsumeTransformProduce as ConsumeTransformProduce,
+    )
+    from minikafka_client.patterns.consume_transform_produce import TransformBatch as TransformBatch
+    from minikafka_client.patterns.exactly_once import ExactlyOnceInto as ExactlyOnceInto
+    from minikafka_client.patterns.exactly_once import OffsetStore as OffsetStore
+
+_HOMES = {
+    "at_least_once": "AtLeastOnce",
+    "at_most_once": "AtMostOnce",
+    "auto_commit": "AutoCommit",
+    "consume_transform_produce": "ConsumeTransformProduce TransformBatch",
+    "exactly_once": "ExactlyOnceInto OffsetStore",
+}
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

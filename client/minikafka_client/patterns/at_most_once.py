@@ -2,143 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, Self, Unpack
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Unpack
 
-from minikafka_client.consumer_options import AutoOffsetResetName, ConsumerOptions
-from minikafka_client.core.fetched import FetchedRecords
-from minikafka_client.patterns.handed_out import HandedOut
-from minikafka_client.patterns.subscribed import Subscribed, Topics
-from minikafka_client.trio_face.reading import RebalanceCallback
-from minikafka_client.types import ConsumerRecord, Key, TopicPartition, Value
-
-if TYPE_CHECKING:
-    from minikafka_client.serializers import Deserializer
+from minikafka_client.core.fetched import ConsumedBatch
+from minikafka_client.patterns.record_buffer import BufferedPattern
+from minikafka_client.patterns.subscribed import PatternOptions, Topics, with_pattern_options
+from minikafka_client.types import AutoOffsetResetName, ConsumerRecord, Key, TopicPartition, Value
 
 
-class AtMostOnce(Subscribed[Key, Value]):
+class AtMostOnce(BufferedPattern[Key, Value]):
     """Commits records before it hands them out: ``async for record in AtMostOnce(...)``.
 
     **A crash repeats nothing and loses** what was committed and not processed: up to
     ``max_records`` records (with ``batches()``, one batch). ``max_records=1`` risks only the record
-    in process, for a round trip to the coordinator each.
+    in process, at the price of a round trip to the coordinator per record.
 
-    Without a crash nothing is lost: on leaving the block, what was not handed out is given back to
-    the group. If a commit is refused, or nobody knows whether it was done, its records are not
-    handed out; they are read again if the group still wants it.
+    Without a crash nothing is lost: on leaving the block, what was not handed out is returned to
+    the group. If a commit is refused, or its outcome is unknown, its records are not handed out;
+    they are read again if the group still has them to read.
 
     Args:
-        bootstrap: ``"host:port"``, several with commas between, or a sequence of them.
+        bootstrap_servers: ``"host:port"``, several with commas between, or a sequence of them.
         topics: as for `Consumer.subscribe`.
-        max_records: commit and hand out at most so many at a time.
+        max_records: commit and hand out at most this many at a time.
         on_partitions_revoked, on_partitions_assigned, on_partitions_lost: as for `Consumer`.
         key_deserializer, value_deserializer: as for `Consumer`.
-        options: the consumer's; ``group_id`` is needed. A partition without a committed offset is
-            read from its end unless ``auto_offset_reset`` says otherwise: if the group's offsets
-            expire (``offsets.retention.minutes``), ``"earliest"`` repeats everything.
-
-    Attributes:
-        handed_out: the records that were taken from the consumer.
+        options: the consumer's; ``group_id`` is required. A partition without a committed offset
+            is read from the end by default; with ``auto_offset_reset="earliest"``, everything is
+            repeated once the group's offsets expire (``offsets.retention.minutes``).
 
     Raises:
         ValueError: an option is refused.
     """
 
-    reset: ClassVar[AutoOffsetResetName] = "latest"
+    _reset: ClassVar[AutoOffsetResetName] = "latest"
 
+    @with_pattern_options(auto_offset_reset="latest")
     def __init__(
         self,
-        bootstrap: str | Sequence[str],
+        bootstrap_servers: str | Sequence[str],
         topics: Topics,
         *,
         max_records: int = 500,
-        on_partitions_revoked: RebalanceCallback | None = None,
-        on_partitions_assigned: RebalanceCallback | None = None,
-        on_partitions_lost: RebalanceCallback | None = None,
-        key_deserializer: Deserializer[Key] | None = None,
-        value_deserializer: Deserializer[Value] | None = None,
-        **options: Unpack[ConsumerOptions],
+        **options: Unpack[PatternOptions[Key, Value]],
     ) -> None:
-        if max_records < 1:
-            raise ValueError(f"max_records={max_records}; at least 1 is needed")
         super().__init__(
-            bootstrap,
+            bootstrap_servers,
             topics,
-            options,
-            on_partitions_revoked=on_partitions_revoked,
-            on_partitions_assigned=on_partitions_assigned,
-            on_partitions_lost=on_partitions_lost,
-            key_deserializer=key_deserializer,
-            value_deserializer=value_deserializer,
+            **options,
         )
-        self._max_records = max_records
-        self.handed_out: HandedOut[Key, Value] = HandedOut()
+        self._take_at_most(max_records)
 
-    def __aiter__(self) -> Self:
-        """Iterate over records without end.
-
-        Raises (while iterating):
-            KafkaError: as for `Consumer`, or a commit failed; iterating again goes on with the
-                same records.
-        """
-        return self
-
-    async def __anext__(self) -> ConsumerRecord[Key, Value]:
-        record = self.handed_out.next_record()
-        while record is None:
+    async def _next_portion(self) -> Sequence[ConsumerRecord[Key, Value]]:
+        while True:
             records = await self.consumer.poll(self._max_records)
             first: dict[TopicPartition, int] = {}
             for each in records:
                 first.setdefault(TopicPartition(each.topic, each.partition), each.offset)
-            if await self._commit_or_go_back(first):
-                self.handed_out.take(records)
-                record = self.handed_out.next_record()
-        return record
+            if await self._commit_or_give_back(first):
+                return records
 
-    def batches(self) -> AsyncIterator[FetchedRecords[Key, Value]]:
-        """Iterate over runs of one partition's records, each committed before it is handed out.
-
-        Raises (while iterating):
-            KafkaError: as when iterating over records.
-        """
-        self._go_back(self.handed_out.not_handed_out())
-        self.handed_out.waiting.clear()
-        return _Batches(self)
-
-    async def next_batch(self) -> FetchedRecords[Key, Value]:
-        """What `batches` does for each."""
+    async def _next_batch(self) -> ConsumedBatch[Key, Value]:
         while True:
             run = await anext(self.consumer.batches())
-            if await self._commit_or_go_back({run.topic_partition: run.first_offset}):
+            if await self._commit_or_give_back({run.topic_partition: run.first_offset}):
                 return run
 
-    async def _commit_or_go_back(self, first: Mapping[TopicPartition, int]) -> bool:
-        """Commit everything taken; if that is not certain, take it back and say False."""
+    async def _commit_or_give_back(self, first: Mapping[TopicPartition, int]) -> bool:
+        """Commit everything taken; if that may have failed, give it back and return False."""
         is_committed = False
         try:
             is_committed = await self._commit(self.consumer.positions())
         finally:
             if not is_committed:
-                self._go_back(first)
+                self._give_back(first)
         return is_committed
 
-    def _go_back(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def _give_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         for partition, offset in offsets.items():
             if partition in self.consumer.assignment:
                 self.consumer.seek(partition, offset)
 
     async def _leave(self) -> None:
-        # Committed and never handed out: nobody has processed it.
-        if self.handed_out.waiting:
-            await self._commit(self.handed_out.not_handed_out())
-
-
-class _Batches(Generic[Key, Value]):
-    def __init__(self, pattern: AtMostOnce[Key, Value]) -> None:
-        self._pattern = pattern
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> FetchedRecords[Key, Value]:
-        return await self._pattern.next_batch()
+        # Committed but never handed out, so never processed.
+        if self.buffer.records:
+            await self._commit(self.buffer.waiting_offsets())

@@ -1,33 +1,31 @@
-"""From topics into topics, in transactions: nothing is lost and nothing is repeated."""
+"""From topics to topics in transactions: nothing is lost and nothing is repeated."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, Unpack, cast
 
 import trio
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka_client.consumer_options import ConsumerOptions
-from minikafka_client.errors import (
-    CommitFailedError,
-    CommitUnknownError,
-    FencedError,
-    TransactionAbortableError,
-    TransactionStateError,
-)
+from minikafka_client import errors
 from minikafka_client.options import ConnectionOptions
-from minikafka_client.patterns.subscribed import Subscribed, Topics
+from minikafka_client.patterns.subscribed import (
+    PatternOptions,
+    Subscribed,
+    Topics,
+    with_pattern_options,
+)
 from minikafka_client.producer_options import ProducerOptions
-from minikafka_client.trio_face.producer import Producer
-from minikafka_client.trio_face.reading import RebalanceCallback
-from minikafka_client.trio_face.transaction import Transaction
+from minikafka_client.signatures import ExcDetails
+from minikafka_client.trio_api.producer import Producer
+from minikafka_client.trio_api.transactions import Transaction
 from minikafka_client.types import (
     ConsumerRecord,
     Headers,
+    IsolationLevel,
     Key,
     OffsetAndMetadata,
     TopicPartition,
@@ -35,14 +33,14 @@ from minikafka_client.types import (
 )
 
 if TYPE_CHECKING:
-    from minikafka_client.serializers import Deserializer, Serializer
+    from minikafka_client.serializers import Serializer
 
 logger = logging.getLogger(__name__)
 
 ABORTS_IN_A_ROW_MAX: Final = 10
-"""So often a transaction is done again before the application hears of it."""
+"""How many aborts in a row are retried before the error reaches the application."""
 FENCED_IN_A_ROW_MAX: Final = 3
-"""The same after being fenced: another process may have the same transactional id."""
+"""The same for being fenced, because another process may have the same transactional id."""
 
 
 class TransformBatch(Generic[Key, Value]):
@@ -86,17 +84,17 @@ class TransformBatch(Generic[Key, Value]):
     ) -> None:
         """Send a record; it is delivered with the others, or none of them is.
 
-        When the transaction is lost already, it does nothing: the batch will be handed out again.
+        When the transaction is already lost, this does nothing: the batch is handed out again.
 
         Raises:
-            KafkaError: the topic's metadata or room was not to be had within ``max_block_ms``.
+            KafkaError: no metadata or no room in the buffer within ``max_block_ms``.
             RecordTooLargeError: the record can never be sent.
         """
         try:
             await self._producer.send(
                 topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
             )
-        except (TransactionAbortableError, FencedError, CommitUnknownError):
+        except (errors.TransactionAbortableError, errors.FencedError, errors.CommitUnknownError):
             await trio.lowlevel.checkpoint()
 
 
@@ -112,40 +110,42 @@ class ConsumeTransformProduce(Subscribed[Key, Value]):
 
     **A crash loses nothing and repeats nothing** of what consumers with
     ``isolation_level="read_committed"`` see: asking for the next batch commits the results of the
-    one before together with the group's offsets. What is done elsewhere (a mail that is sent) is
-    not covered: after a crash, and after a transaction that had to be aborted, a batch is handed
-    out again. Leaving the block commits; leaving it with an exception aborts.
+    previous one together with the group's offsets. Side effects elsewhere (sending a mail) are not
+    covered: after a crash or an aborted transaction, a batch is handed out again. Leaving the block
+    commits; an exception aborts.
 
-    A member that was given up by its group and does not know it cannot do harm: its offsets are
-    refused, and its transaction is aborted (KIP-447). When a transaction had to be aborted, reading
-    goes on at the committed offsets. When the producer was fenced, because a transaction took
-    longer than ``transaction_timeout_ms``, or nobody knows whether it was committed, it begins anew
-    before that, as a new producer would.
+    A member that was removed from its group without noticing does no harm: its offsets are
+    refused, and its transaction is aborted (KIP-447). After an abort, reading continues at the
+    committed offsets. If the producer was fenced, because a transaction took longer than
+    ``transaction_timeout_ms``, or the outcome of a commit is unknown, it is first initialized
+    again, as a new producer would be.
 
     Args:
-        bootstrap: ``"host:port"``, several with commas between, or a sequence of them.
+        bootstrap_servers: ``"host:port"``, several with commas between, or a sequence of them.
         topics: as for `Consumer.subscribe`.
-        transactional_id: of this process alone, and the same after a restart, so that what a crash
-            has left open is ended at once.
-        max_records: one transaction has at most so many; fewer when no more are there.
-        producer_options: the producer's; options about connections are by default the consumer's.
+        transactional_id: unique to this process, and the same after a restart, so that a
+            transaction left open by a crash ends at once.
+        max_records: at most this many in a transaction; fewer when no more have arrived.
+        producer_options: the producer's; those about connections default to the consumer's.
         key_serializer, value_serializer: as for `Producer`.
         on_partitions_revoked, on_partitions_assigned, on_partitions_lost: as for `Consumer`.
         key_deserializer, value_deserializer: as for `Consumer`.
-        options: the consumer's; ``group_id`` is needed, ``isolation_level`` is read_committed.
-            A partition without a committed offset is read from its beginning unless
-            ``auto_offset_reset`` says otherwise.
+        options: the consumer's; ``group_id`` is required, ``isolation_level`` is read_committed.
+            A partition without a committed offset is read from the beginning by default.
 
     Attributes:
-        producer: to ask for statistics and the like.
+        producer: for its statistics; send with the batch.
 
     Raises:
         ValueError: an option is refused.
     """
 
+    producer: Producer[Any, Any]
+
+    @with_pattern_options(isolation_level="read_committed")
     def __init__(
         self,
-        bootstrap: str | Sequence[str],
+        bootstrap_servers: str | Sequence[str],
         topics: Topics,
         *,
         transactional_id: str,
@@ -153,30 +153,20 @@ class ConsumeTransformProduce(Subscribed[Key, Value]):
         producer_options: ProducerOptions | None = None,
         key_serializer: Serializer[Any] | None = None,
         value_serializer: Serializer[Any] | None = None,
-        on_partitions_revoked: RebalanceCallback | None = None,
-        on_partitions_assigned: RebalanceCallback | None = None,
-        on_partitions_lost: RebalanceCallback | None = None,
-        key_deserializer: Deserializer[Key] | None = None,
-        value_deserializer: Deserializer[Value] | None = None,
-        **options: Unpack[ConsumerOptions],
+        **options: Unpack[PatternOptions[Key, Value]],
     ) -> None:
         if max_records < 1:
             raise ValueError(f"max_records={max_records}; at least 1 is needed")
         isolation_level = options.setdefault("isolation_level", "read_committed")
-        if isolation_level != "read_committed":
+        if IsolationLevel.of(isolation_level) is not IsolationLevel.READ_COMMITTED:
             raise ValueError(
-                f"isolation_level={isolation_level!r}: what is not committed may never "
-                f"have been; leave it out"
+                f"isolation_level={isolation_level!r}: results of uncommitted records could not "
+                f"be undone; leave it out"
             )
         super().__init__(
-            bootstrap,
+            bootstrap_servers,
             topics,
-            options,
-            on_partitions_revoked=on_partitions_revoked,
-            on_partitions_assigned=on_partitions_assigned,
-            on_partitions_lost=on_partitions_lost,
-            key_deserializer=key_deserializer,
-            value_deserializer=value_deserializer,
+            **options,
         )
         shared = {
             name: value
@@ -185,8 +175,11 @@ class ConsumeTransformProduce(Subscribed[Key, Value]):
         }
         produced = cast("ProducerOptions", {**shared, **(producer_options or {})})
         produced["transactional_id"] = transactional_id
-        self.producer: Producer[Any, Any] = Producer(
-            bootstrap, key_serializer=key_serializer, value_serializer=value_serializer, **produced
+        self.producer = Producer(
+            bootstrap_servers,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            **produced,
         )
         self._max_records = max_records
         self._batch: TransformBatch[Key, Value] | None = None
@@ -203,19 +196,14 @@ class ConsumeTransformProduce(Subscribed[Key, Value]):
             self._both = stack.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        return await self._both.__aexit__(exc_type, exc, traceback)
+    async def __aexit__(self, *details: *ExcDetails) -> bool | None:
+        return await self._both.__aexit__(*details)
 
     def __aiter__(self) -> Self:
-        """Iterate over batches without end; asking for one commits the one before.
+        """Iterate over batches without end; asking for one commits the previous one.
 
         Raises (while iterating):
-            TransactionAbortableError: transactions have failed too often in a row.
+            TransactionAbortableError: too many transactions in a row have failed.
             FencedError: another process has the same ``transactional_id`` or
                 ``group_instance_id``.
             KafkaError: as for `Consumer` and `Producer`.
@@ -246,21 +234,21 @@ class ConsumeTransformProduce(Subscribed[Key, Value]):
         return batch
 
     async def _commit_or_go_back(self) -> None:
-        """Commit the present batch; if that cannot be, make sure that it is handed out again."""
+        """Commit the current batch, or else make sure that it is handed out again."""
         try:
             await self._end_batch()
-        except (TransactionAbortableError, CommitFailedError) as error:
+        except (errors.TransactionAbortableError, errors.CommitFailedError) as error:
             self._aborts += 1
             if self._aborts > ABORTS_IN_A_ROW_MAX:
                 raise
-            logger.warning("a batch is read again, because its transaction is aborted: %s", error)
-        except (FencedError, CommitUnknownError) as error:
+            logger.warning("a batch is read again, because its transaction was aborted: %s", error)
+        except (errors.FencedError, errors.CommitUnknownError) as error:
             self._fences += 1
             if self._fences > FENCED_IN_A_ROW_MAX or error.code is ErrorCode.FENCED_INSTANCE_ID:
                 raise
-            logger.warning("the producer begins anew: %s", error)
+            logger.warning("the producer is initialized again: %s", error)
         if self._undecided is not None:
-            await self.producer.begin_anew()  # if it has to
+            await self.producer.reinitialize()  # if it has to
             await self._find_place(self._undecided.first_offsets)
             self._undecided = None
 
@@ -275,7 +263,7 @@ class ConsumeTransformProduce(Subscribed[Key, Value]):
         self._aborts = self._fences = 0
 
     async def _find_place(self, first_offsets: Mapping[TopicPartition, int]) -> None:
-        """Go on where the group is: at the beginning of the batch, unless it was committed."""
+        """Continue where the group is: at the start of the batch, unless it was committed."""
         ours = [each for each in first_offsets if each in self.consumer.assignment]
         for partition, committed in (await self.consumer.committed(ours)).items():
             if partition not in self.consumer.assignment:
@@ -290,23 +278,18 @@ class ConsumeTransformProduce(Subscribed[Key, Value]):
             await self._end_batch()
         elif self._batch is not None:
             batch, self._batch = self._batch, None
-            left = TransactionStateError("the loop was left with an exception")
+            left = errors.TransactionStateError("the loop was left with an exception")
             await batch.transaction.__aexit__(type(left), left, None)
 
 
 class _Entered:
-    """The end of a block whose beginning was somewhere else."""
+    """The end of a block that was entered elsewhere."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
     async def __aenter__(self) -> None:
-        """It was entered before."""
+        """Do nothing: it was entered before."""
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._transaction.__aexit__(exc_type, exc, traceback)
+    async def __aexit__(self, *details: *ExcDetails) -> None:
+        await self._transaction.__aexit__(*details)

@@ -1,20 +1,20 @@
-"""Offsets stored with the results: nothing is lost and nothing is repeated."""
+"""Offsets are stored with the results: nothing is lost and nothing is repeated."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar, TypeVarTuple, Unpack
+from typing import Protocol, Self, TypeVar, TypeVarTuple, Unpack
 
-from minikafka_client.consumer_options import AutoOffsetResetName, ConsumerOptions
-from minikafka_client.core.fetched import FetchedRecords
+from minikafka_client.core.fetched import ConsumedBatch
 from minikafka_client.errors import NoOffsetError
-from minikafka_client.patterns.subscribed import Subscribed, Topics
-from minikafka_client.trio_face.reading import RebalanceCallback
-from minikafka_client.types import Key, TopicPartition, Value
-
-if TYPE_CHECKING:
-    from minikafka_client.serializers import Deserializer
+from minikafka_client.patterns.subscribed import (
+    PatternOptions,
+    Subscribed,
+    Topics,
+    with_pattern_options,
+)
+from minikafka_client.types import AutoOffsetReset, Key, TopicPartition, Value
 
 _Result = TypeVar("_Result")
 _Args = TypeVarTuple("_Args")
@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 class OffsetStore(Protocol):
     """Keeps results and offsets in one place, so that one transaction changes both.
 
-    The methods block; they are called in the task that asks for batches. There is at most one open
-    transaction. See `minikafka_client.patterns.sqlite.SqliteOffsets` for one.
+    The methods block; they are called in the task that asks for batches. At most one transaction is
+    open. `minikafka_client.patterns.sqlite.SqliteOffsets` is an example.
     """
 
     def stored_offsets(
         self, group_id: str, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """The next offset of each of these partitions; those that have none are left out."""
+        """Return the next offset of each of these partitions; those without one are left out."""
         ...
 
     def begin(
@@ -40,13 +40,13 @@ class OffsetStore(Protocol):
     ) -> bool:
         """Open a transaction that moves a partition's offset from ``expected`` to ``next_offset``.
 
-        False, and no transaction, if the stored offset is another one (None: there is none). No
-        other process may be able to move it before the transaction ends.
+        Return False, and open none, if the stored offset is a different one (None: there is none).
+        No other process may be able to move the offset before the transaction ends.
         """
         ...
 
     def commit(self) -> None:
-        """End the transaction: results and offset are there, or neither."""
+        """Commit the transaction: both results and offset are stored, or neither."""
         ...
 
     def roll_back(self) -> None:
@@ -63,69 +63,59 @@ class ExactlyOnceInto(Subscribed[Key, Value]):
                     database.execute("UPDATE ...", ...)
 
     **A crash loses nothing and repeats nothing** of what is in the store: asking for the next batch
-    commits the results of the one before together with the offset from which to go on, and the
-    store is where a new process looks for it. What is done elsewhere (a mail that is sent) is not
-    covered. Leaving the block commits; leaving it with an exception rolls back.
+    commits the results of the previous one together with the next offset, and a new process starts
+    from the offset in the store. Side effects elsewhere (sending a mail) are not covered. Leaving
+    the block commits; an exception rolls back.
 
-    The group only shares out the partitions; nothing is committed to Kafka. A member that was
-    given up by its group and does not know it cannot do harm: the offset that it wants to move has
-    been moved by its successor, so its batch is not handed out.
+    The group only distributes the partitions; nothing is committed to Kafka. A member that was
+    removed from its group without noticing does no harm: its successor has already moved the
+    offset, so its batch is not handed out.
 
     Args:
-        store: results and offsets.
-        bootstrap: ``"host:port"``, several with commas between, or a sequence of them.
+        store: for results and offsets.
+        bootstrap_servers: ``"host:port"``, several with commas between, or a sequence of them.
         topics: as for `Consumer.subscribe`.
         on_partitions_revoked, on_partitions_assigned, on_partitions_lost: as for `Consumer`.
         key_deserializer, value_deserializer: as for `Consumer`.
-        options: the consumer's; ``group_id`` is needed. ``auto_offset_reset`` (``"earliest"``) is
-            for partitions without a stored offset only: when a stored one does not exist any more,
-            records were lost to retention or the topic is another one, and that is an error.
+        options: the consumer's; ``group_id`` is required. ``auto_offset_reset`` applies only to
+            partitions without a stored offset. A stored offset that no longer exists is an error:
+            records were lost to retention, or the topic was created again.
 
     Raises:
         ValueError: an option is refused.
     """
 
+    @with_pattern_options()
     def __init__(
         self,
         store: OffsetStore,
-        bootstrap: str | Sequence[str],
+        bootstrap_servers: str | Sequence[str],
         topics: Topics,
-        *,
-        on_partitions_revoked: RebalanceCallback | None = None,
-        on_partitions_assigned: RebalanceCallback | None = None,
-        on_partitions_lost: RebalanceCallback | None = None,
-        key_deserializer: Deserializer[Key] | None = None,
-        value_deserializer: Deserializer[Value] | None = None,
-        **options: Unpack[ConsumerOptions],
+        **options: Unpack[PatternOptions[Key, Value]],
     ) -> None:
-        self._begin_at: AutoOffsetResetName = options.get("auto_offset_reset", "earliest")
+        self._begin_at = AutoOffsetReset(options.get("auto_offset_reset", "earliest"))
         options["auto_offset_reset"] = "none"
         super().__init__(
-            bootstrap,
+            bootstrap_servers,
             topics,
-            options,
-            on_partitions_revoked=on_partitions_revoked,
-            on_partitions_assigned=on_partitions_assigned,
-            on_partitions_lost=on_partitions_lost,
-            key_deserializer=key_deserializer,
-            value_deserializer=value_deserializer,
+            **options,
         )
         self._group_id = options.get("group_id") or ""
         self._store = store
         self._stored: dict[TopicPartition, int | None] = {}
-        self._open_batch: FetchedRecords[Key, Value] | None = None
+        self._open_batch: ConsumedBatch[Key, Value] | None = None
 
     def __aiter__(self) -> Self:
         """Iterate over runs of one partition's records without end.
 
         Raises (while iterating):
-            NoOffsetError: a stored offset does not exist in the partition (any more).
+            NoOffsetError: a stored offset does not, or no longer, exist in the partition.
             KafkaError: as for `Consumer`.
-            Exception: what the store raises.
+            Exception: whatever the store raises.
         """
         return self
 
-    async def __anext__(self) -> FetchedRecords[Key, Value]:
+    async def __anext__(self) -> ConsumedBatch[Key, Value]:
         await self._commit_open_batch()
         while True:
             batch = await anext(self.consumer.batches())
@@ -137,7 +127,7 @@ class ExactlyOnceInto(Subscribed[Key, Value]):
                 return batch
             logger.warning(
                 "partition %d of topic %r was processed by another member from offset %s on; "
-                "going on where it has stopped",
+                "continuing where it stopped",
                 partition.partition,
                 partition.topic,
                 expected,
@@ -145,12 +135,11 @@ class ExactlyOnceInto(Subscribed[Key, Value]):
             await self._place([partition])
 
     def roll_back(self) -> None:
-        """Undo what was written for the present batch; it is handed out again."""
+        """Undo what was written for the current batch; it is handed out again."""
         self._store.roll_back()
-        self.go_back()
+        self._read_again()
 
-    def go_back(self) -> None:
-        """Hand out the present batch again, of which the store knows nothing any more."""
+    def _read_again(self) -> None:
         batch, self._open_batch = self._open_batch, None
         if batch is not None and batch.topic_partition in self.consumer.assignment:
             self.consumer.seek(batch.topic_partition, batch.first_offset)
@@ -163,13 +152,13 @@ class ExactlyOnceInto(Subscribed[Key, Value]):
             await self._in_store(self._store.commit)
         except BaseException:
             await self._in_store(self._store.roll_back)
-            self.go_back()
+            self._read_again()
             raise
         self._open_batch = None
         self._stored[batch.topic_partition] = batch.next_offset
 
     async def _in_store(self, method: Callable[[Unpack[_Args]], _Result], *args: *_Args) -> _Result:
-        """Call the store, where it wants to be called."""
+        """Call the store; the blocking API does it in the caller's thread."""
         return method(*args)
 
     async def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
@@ -177,7 +166,6 @@ class ExactlyOnceInto(Subscribed[Key, Value]):
         await super()._assigned(partitions)
 
     async def _place(self, partitions: Sequence[TopicPartition]) -> None:
-        """Go on where the store says."""
         stored = await self._in_store(self._store.stored_offsets, self._group_id, partitions)
         for partition in partitions:
             self._stored[partition] = stored.get(partition)
@@ -186,12 +174,12 @@ class ExactlyOnceInto(Subscribed[Key, Value]):
         unknown = [partition for partition in partitions if partition not in stored]
         if not unknown:
             return
-        if self._begin_at == "none":
+        if self._begin_at is AutoOffsetReset.NONE:
             raise NoOffsetError(
                 f"the store has no offset of group {self._group_id!r} for {unknown}; store some, "
                 f"or set auto_offset_reset"
             )
-        if self._begin_at == "earliest":
+        if self._begin_at is AutoOffsetReset.EARLIEST:
             await self.consumer.seek_to_beginning(unknown)
         else:
             await self.consumer.seek_to_end(unknown)

@@ -1,4 +1,4 @@
-"""SQLite for the delivery patterns: offsets beside the results, and records that are written once.
+"""SQLite for the delivery patterns: offsets beside results, and records that are written once.
 
     database = sqlite3.connect("results.db")
     offsets = SqliteOffsets(database)
@@ -7,7 +7,7 @@
             for record in batch.records:
                 database.execute("UPDATE ...", ...)
 
-SQLite's own defaults survive the end of the process and power failure alike.
+With SQLite's defaults, both survive the end of the process and a power failure.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class SqliteOffsets:
     Inside a batch, do not commit or roll back the connection yourself, and do not run
     ``executescript`` (it commits).
 
-    While a transaction is open, other processes that write to the same database wait for it, as
-    long as their connection's ``timeout`` says, and with them their event loop: keep batches short
-    (``partition_fetch_size_bytes_max``).
+    While a transaction is open, other processes that write to the database wait, up to their
+    connection's ``timeout``, and their event loops with them: keep batches short
+    (``max_partition_fetch_bytes``).
 
     Args:
-        database: the connection with which the results are written.
-        table: is created if it is not there.
+        database: the connection that the results are written with.
+        table: created if it does not exist.
     """
 
     def __init__(self, database: sqlite3.Connection, table: str = "kafka_offsets") -> None:
@@ -46,7 +46,7 @@ class SqliteOffsets:
     def stored_offsets(
         self, group_id: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """The next offset of each of these partitions; those that have none are left out."""
+        """Return the next offset of each of these partitions; those without one are left out."""
         found = {partition: self._stored(group_id, partition) for partition in partitions}
         return {partition: offset for partition, offset in found.items() if offset is not None}
 
@@ -61,7 +61,7 @@ class SqliteOffsets:
     def begin(
         self, group_id: str, partition: TopicPartition, expected: int | None, next_offset: int
     ) -> bool:
-        """Open a transaction that moves an offset, if it is the expected one.
+        """Open a transaction that moves an offset, if the stored one is as expected.
 
         Raises:
             sqlite3.OperationalError: another process keeps the database locked.
@@ -84,11 +84,11 @@ class SqliteOffsets:
         """End the transaction.
 
         Raises:
-            RuntimeError: something else has ended it.
+            RuntimeError: something else ended it.
         """
         if not self._database.in_transaction:
             raise RuntimeError(
-                "the batch's transaction was ended before its end: leave commit, rollback and "
+                "something else ended the batch's transaction: leave commit, rollback and "
                 "executescript to ExactlyOnceInto"
             )
         self._database.commit()
@@ -101,20 +101,20 @@ class SqliteOffsets:
 class RecordTable:
     """A table with a row for each record: writing a record again replaces its own row.
 
-    With `AtLeastOnce` the results are then there once, though records may come twice:
+    With `AtLeastOnce`, a record that arrives twice then has one result:
 
         async with AtLeastOnce("localhost:9092", ["orders"], group_id="g") as records:
             async for record in records:
                 with database:
                     table.upsert(record, amount=amount_of(record))
 
-    The transaction must be over before the next record is asked for. What a row holds must follow
-    from its record alone; for sums and the like use `ExactlyOnceInto`.
+    The transaction must be over before the next record is asked for. A row must depend on its
+    record alone; for sums and the like use `ExactlyOnceInto`.
 
     Args:
         database: a connection.
-        table: is created if it is not there, with the columns topic, partition, offset, and ...
-        columns: ... names and types of the others, e.g. ``{"amount": "INTEGER"}``.
+        table: created if it does not exist, with the columns topic, partition, offset, and ...
+        columns: ... these names and types, e.g. ``{"amount": "INTEGER"}``.
     """
 
     def __init__(
@@ -162,5 +162,5 @@ class RecordTable:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL wants it, whatever is in it."""
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,99 +1,107 @@
-"""What all patterns share: a consumer of their own, subscribed, and its group's commits."""
+"""What all patterns share: a subscribed consumer of their own, and its group's commits."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, Self
+from typing import ClassVar, Final, Generic, Self, TypeVar, Unpack
 
 import trio
 
-from minikafka_client.consumer_options import AutoOffsetResetName, ConsumerOptions
+from minikafka_client.consumer_options import ConsumerArguments, ConsumerConfig, ConsumerOptions
 from minikafka_client.errors import CommitFailedError, KafkaError
-from minikafka_client.trio_face.commits import Offsets
-from minikafka_client.trio_face.consumer import Consumer
-from minikafka_client.trio_face.reading import RebalanceCallback
-from minikafka_client.types import Key, TopicPartition, Value
-
-if TYPE_CHECKING:
-    from minikafka_client.serializers import Deserializer
+from minikafka_client.options import ConnectionConfig, split_options
+from minikafka_client.signatures import REQUIRED, ExcDetails, with_options
+from minikafka_client.trio_api.consumer import Consumer
+from minikafka_client.types import AutoOffsetResetName, Key, Offsets, TopicPartition, Value
 
 logger = logging.getLogger(__name__)
 
 Topics = Iterable[str] | re.Pattern[str]
+_Init = TypeVar("_Init", bound=Callable[..., None])
 
 LEAVE_PATIENCE_S: Final = 1.0
-"""How long the last commit may take when the block is left with an exception."""
+"""How long the last commit may take when an exception leaves the block."""
 
 
-def check_pattern(name: str, topics: Topics, options: ConsumerOptions) -> None:
-    """Refuse what contradicts a delivery pattern.
+class PatternOptions(ConsumerOptions, ConsumerArguments[Key, Value], total=False):
+    """Keyword arguments of a pattern that go to its consumer."""
 
-    Raises:
-        ValueError: an option is missing, or is the pattern's own business.
-        TypeError: the topics are one string.
-    """
-    if options.get("group_id") is None:
-        raise ValueError(f"{name} keeps its place by committing; give it a group_id")
-    if "enable_auto_commit" in options:
-        raise ValueError(f"{name} decides when to commit; leave enable_auto_commit out")
-    if isinstance(topics, str):
-        raise TypeError(f"{name} takes topics, not one string: [{topics!r}]")
+
+def with_pattern_options(
+    arguments: type = ConsumerArguments,
+    *,
+    auto_offset_reset: str = "earliest",
+    isolation_level: str = "read_uncommitted",
+) -> Callable[[_Init], _Init]:
+    """Decorate a pattern's ``__init__``: its signature shows the consumer's options."""
+    return with_options(
+        ConsumerConfig,
+        ConnectionConfig,
+        arguments=arguments,
+        without=["enable_auto_commit"],
+        defaults={
+            "group_id": REQUIRED,
+            "auto_offset_reset": auto_offset_reset,
+            "isolation_level": isolation_level,
+        },
+    )
 
 
 class Subscribed(Generic[Key, Value]):
-    """A consumer that is subscribed as long as the block is open.
+    """A consumer that is subscribed while the block is open.
 
-    Args:
-        bootstrap: ``"host:port"``, several with commas between, or a sequence of them.
-        topics: as for `Consumer.subscribe`.
-        options: those of the consumer; ``group_id`` is needed, ``enable_auto_commit`` is the
-            pattern's business.
+    ``group_id`` is required; whether to auto-commit is the pattern's decision.
 
     Attributes:
-        consumer: to pause partitions, to ask for lag and the like. Positions and commits are the
-            pattern's: do not seek.
-
-    Raises:
-        ValueError: an option is refused.
+        consumer: to pause partitions, to ask for lag and the like. Positions and commits belong
+            to the pattern: do not seek.
     """
 
-    commits_by_itself: ClassVar[bool] = False
-    reset: ClassVar[AutoOffsetResetName] = "earliest"
+    consumer: Consumer[Key, Value]
+    _commits_by_itself: ClassVar[bool] = False
+    _reset: ClassVar[AutoOffsetResetName] = "earliest"
 
+    @with_pattern_options()
     def __init__(
         self,
-        bootstrap: str | Sequence[str],
+        bootstrap_servers: str | Sequence[str],
         topics: Topics,
-        options: ConsumerOptions,
-        *,
-        on_partitions_revoked: RebalanceCallback | None = None,
-        on_partitions_assigned: RebalanceCallback | None = None,
-        on_partitions_lost: RebalanceCallback | None = None,
-        key_deserializer: Deserializer[Key] | None = None,
-        value_deserializer: Deserializer[Value] | None = None,
+        **options: Unpack[PatternOptions[Key, Value]],
     ) -> None:
-        check_pattern(type(self).__name__, topics, options)
-        options.setdefault("auto_offset_reset", self.reset)
-        options["enable_auto_commit"] = self.commits_by_itself
+        self._check(topics, options)
+        options.setdefault("auto_offset_reset", self._reset)
+        options["enable_auto_commit"] = self._commits_by_itself
         self._topics = topics
         self._open = AsyncExitStack()
         self._has_failed = False
-        self._on_revoked = on_partitions_revoked
-        self._on_assigned = on_partitions_assigned
-        self._on_lost = on_partitions_lost
-        self.consumer: Consumer[Key, Value] = Consumer(
-            bootstrap,
-            on_partitions_revoked=self._revoked,
-            on_partitions_assigned=self._assigned,
-            on_partitions_lost=self._lost,
-            key_deserializer=key_deserializer,
-            value_deserializer=value_deserializer,
-            **options,
-        )
+        self._on_revoked = options.get("on_partitions_revoked")
+        self._on_assigned = options.get("on_partitions_assigned")
+        self._on_lost = options.get("on_partitions_lost")
+        options["on_partitions_revoked"] = self._revoked
+        options["on_partitions_assigned"] = self._assigned
+        options["on_partitions_lost"] = self._lost
+        self.consumer = Consumer(bootstrap_servers, **options)
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions that are being read."""
+        return self.consumer.assignment
+
+    def _check(self, topics: Topics, options: PatternOptions[Key, Value]) -> None:
+        name = type(self).__name__
+        if options.get("group_id") is None:
+            raise ValueError(f"{name} keeps its place by committing; give it a group_id")
+        if "enable_auto_commit" in options:
+            raise ValueError(f"{name} decides when to commit; leave enable_auto_commit out")
+        if isinstance(topics, str):
+            raise TypeError(f"{name} takes topics, not one string: [{topics!r}]")
+        # So that errors name the pattern.
+        others = ConsumerArguments.__annotations__
+        own = {each: given for each, given in options.items() if each not in others}
+        split_options(own, ConsumerConfig, name)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -103,13 +111,8 @@ class Subscribed(Generic[Key, Value]):
             self._open = stack.pop_all()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        return await self._open.__aexit__(exc_type, exc, traceback)
+    async def __aexit__(self, *details: *ExcDetails) -> bool | None:
+        return await self._open.__aexit__(*details)
 
     async def _left(self, _type: object, exc: BaseException | None, _traceback: object) -> None:
         if exc is None:
@@ -123,29 +126,29 @@ class Subscribed(Generic[Key, Value]):
                 logger.warning("the last commit failed: %s", error)
 
     async def _leave(self) -> None:
-        """The block ends, with an exception if ``_has_failed``: commit what is left to commit."""
+        """Commit what is left to commit; ``_has_failed`` if an exception leaves the block."""
 
     async def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Partitions go to another member; nothing is in process now."""
+        """Partitions are about to go to another member; nothing of them is in process."""
         if self._on_revoked is not None:
             await self._on_revoked(partitions)
 
     async def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Partitions are ours now."""
+        """Partitions were assigned to this member."""
         if self._on_assigned is not None:
             await self._on_assigned(partitions)
 
     async def _lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Partitions may be another member's already."""
+        """Partitions may already belong to another member."""
         callback = self._on_lost or self._on_revoked
         if callback is not None:
             await callback(partitions)
 
     async def _commit(self, offsets: Offsets) -> bool:
-        """Commit; False (and a warning) when the group has moved on without this member.
+        """Commit; False, with a warning, if this member has been removed from the group.
 
         Raises:
-            KafkaError: the coordinator could not be reached, or refused.
+            KafkaError: the coordinator refused, or could not be reached.
         """
         try:
             await self.consumer.commit(offsets)

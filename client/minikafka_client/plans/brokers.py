@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from minikafka.protocol.messages.describe_log_dirs import (
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-)
+from minikafka.protocol.messages import describe_log_dirs as describe_log_dirs_api
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import KafkaError, broker_error
-from minikafka_client.plans.ask import Call, Plan, call_all
+from minikafka_client.plans.plan import Call, Plan, call_all
 from minikafka_client.plans.rounds import in_rounds, refresh_metadata
 from minikafka_client.types import ClusterDescription, LogDirDescription, TopicPartition
 
@@ -43,12 +39,10 @@ def describe_log_dirs(
         yield from describe_cluster(cluster)
         node_ids = sorted(cluster.brokers)
 
-    def attempt(
-        nodes: Sequence[int],
-    ) -> Plan[Mapping[int, list[LogDirDescription] | KafkaError]]:
-        request = DescribeLogDirsRequest(topics=_NO_FILTER)
+    def attempt(nodes: Sequence[int]) -> Plan[Mapping[int, list[LogDirDescription] | KafkaError]]:
+        request = describe_log_dirs_api.Request(topics=_NO_FILTER)
         answers = yield from call_all(
-            [Call(node, request) for node in nodes], DescribeLogDirsResponse
+            [Call(node, request) for node in nodes], describe_log_dirs_api.Response
         )
         return {
             node: answer if isinstance(answer, KafkaError) else _directories(node, answer)
@@ -60,14 +54,14 @@ def describe_log_dirs(
 
 
 def _directories(
-    node: int, response: DescribeLogDirsResponse
+    node: int, response: describe_log_dirs_api.Response
 ) -> list[LogDirDescription] | KafkaError:
     if response.error_code:
         return broker_error(response.error_code, f"log directories of broker {node}")
     return [_directory(node, result) for result in response.results if not result.error_code]
 
 
-def _directory(node: int, result: DescribeLogDirsResult) -> LogDirDescription:
+def _directory(node: int, result: describe_log_dirs_api.Result) -> LogDirDescription:
     sizes = {
         TopicPartition(topic.name, partition.partition_index): partition.partition_size
         for topic in result.topics

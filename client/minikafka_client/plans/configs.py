@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from minikafka.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-)
-from minikafka.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from minikafka.protocol.messages import describe_configs as describe_configs_api
+from minikafka.protocol.messages import incremental_alter_configs
 from minikafka.protocol.schema import Response
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import KafkaError
-from minikafka_client.plans.ask import ANY_BROKER, Call, Plan, call_all
+from minikafka_client.plans.plan import ANY_BROKER, Call, Plan, call_nodes
 from minikafka_client.plans.rounds import in_rounds, outcome_of, refresh_metadata
 from minikafka_client.types import (
     ConfigChange,
@@ -52,9 +42,9 @@ def describe_configs(
     keys = None if names is None else list(names)
 
     def make_call(node: int, asked: Sequence[ConfigResource]) -> Call:
-        request = DescribeConfigsRequest(
+        request = describe_configs_api.Request(
             resources=[
-                DescribeConfigsResource(
+                describe_configs_api.Resource(
                     resource_type=resource.type,
                     resource_name=resource.name,
                     configuration_keys=keys,
@@ -66,7 +56,7 @@ def describe_configs(
         return Call(node, request)
 
     def read(
-        response: DescribeConfigsResponse,
+        response: describe_configs_api.Response,
     ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
         outcome: dict[ConfigResource, dict[str, ConfigEntry] | KafkaError] = {}
         for result in response.results:
@@ -81,14 +71,13 @@ def describe_configs(
             )
         return outcome
 
-    described = yield from in_rounds(
+    return in_rounds(
         resources,
-        lambda wanted: _at_owners(cluster, wanted, make_call, DescribeConfigsResponse, read),
+        lambda wanted: _at_owners(cluster, wanted, make_call, describe_configs_api.Response, read),
     )
-    return described
 
 
-def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
+def _entry(config: describe_configs_api.ResourceResult) -> ConfigEntry:
     return ConfigEntry(
         name=config.name,
         value=config.value,
@@ -114,13 +103,13 @@ def alter_configs(
     wanted = {resource: list(edits) for resource, edits in changes.items()}
 
     def make_call(node: int, asked: Sequence[ConfigResource]) -> Call:
-        request = IncrementalAlterConfigsRequest(
+        request = incremental_alter_configs.Request(
             resources=[
-                AlterConfigsResource(
+                incremental_alter_configs.Resource(
                     resource_type=resource.type,
                     resource_name=resource.name,
                     configs=[
-                        AlterableConfig(
+                        incremental_alter_configs.AlterableConfig(
                             name=edit.name, config_operation=edit.operation, value=edit.value
                         )
                         for edit in wanted[resource]
@@ -133,7 +122,7 @@ def alter_configs(
         return Call(node, request)
 
     def read(
-        response: IncrementalAlterConfigsResponse,
+        response: incremental_alter_configs.Response,
     ) -> dict[ConfigResource, KafkaError | None]:
         outcome: dict[ConfigResource, KafkaError | None] = {}
         for result in response.responses:
@@ -150,7 +139,9 @@ def alter_configs(
 
     yield from in_rounds(
         wanted,
-        lambda asked: _at_owners(cluster, asked, make_call, IncrementalAlterConfigsResponse, read),
+        lambda asked: _at_owners(
+            cluster, asked, make_call, incremental_alter_configs.Response, read
+        ),
     )
 
 
@@ -169,13 +160,8 @@ def _at_owners(
         is_named_broker = resource.type in _BY_NODE and resource.name.isdecimal()
         node = int(resource.name) if is_named_broker else ANY_BROKER
         by_node.setdefault(node, []).append(resource)
-    answers = yield from call_all(
-        [make_call(node, asked) for node, asked in by_node.items()], response_type
-    )
     outcome: dict[ConfigResource, _Value | KafkaError] = {}
-    for asked, answer in zip(by_node.values(), answers, strict=True):
-        if isinstance(answer, KafkaError):
-            outcome.update(dict.fromkeys(asked, answer))
-        else:
-            outcome.update(read(answer))
+    yield from call_nodes(
+        by_node, make_call, response_type, lambda _node, answer: read(answer), outcome
+    )
     return outcome

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from minikafka.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from minikafka.protocol.messages import find_coordinator
 from minikafka.protocol.schema import Response
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import KafkaError, broker_error
-from minikafka_client.plans.ask import ANY_BROKER, Call, Plan, call_all
+from minikafka_client.plans.plan import ANY_BROKER, Call, Plan, call_all, call_nodes
 from minikafka_client.types import BrokerDescription
 
 GROUP_KEY_TYPE = 0
@@ -29,12 +26,12 @@ def find_coordinators(
     calls = [
         Call(
             ANY_BROKER,
-            FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key]),
+            find_coordinator.Request(key=key, key_type=key_type, coordinator_keys=[key]),
             version_min=0 if key_type == GROUP_KEY_TYPE else 1,
         )
         for key in keys
     ]
-    answers = yield from call_all(calls, FindCoordinatorResponse)
+    answers = yield from call_all(calls, find_coordinator.Response)
     return {
         key: answer if isinstance(answer, KafkaError) else coordinator_of(cluster, key, answer)
         for key, answer in zip(keys, answers, strict=True)
@@ -42,7 +39,7 @@ def find_coordinators(
 
 
 def coordinator_of(
-    cluster: Cluster, key: str, response: FindCoordinatorResponse
+    cluster: Cluster, key: str, response: find_coordinator.Response
 ) -> int | KafkaError:
     """Read any version of the answer; the cluster learns where the coordinator listens."""
     subject = f"coordinator of {key!r}"
@@ -71,12 +68,5 @@ def at_coordinators(
             outcome[group_id] = node
         else:
             by_node.setdefault(node, []).append(group_id)
-    answers = yield from call_all(
-        [make_call(node, asked) for node, asked in by_node.items()], response_type
-    )
-    for (node, asked), answer in zip(by_node.items(), answers, strict=True):
-        if isinstance(answer, KafkaError):
-            outcome.update(dict.fromkeys(asked, answer))
-        else:
-            outcome.update(read(node, answer))
+    yield from call_nodes(by_node, make_call, response_type, read, outcome)
     return outcome

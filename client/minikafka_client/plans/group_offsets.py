@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from minikafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from minikafka.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-)
-from minikafka.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages import offset_commit, offset_delete, offset_fetch
 from minikafka.protocol.schema import Response
 from minikafka_client.core.cluster import Cluster
-from minikafka_client.errors import KafkaError, broker_error
-from minikafka_client.plans.ask import Call, Plan
+from minikafka_client.errors import CommitFailedError, FencedError, KafkaError, broker_error
 from minikafka_client.plans.coordinators import find_coordinators
+from minikafka_client.plans.plan import Call, Plan
 from minikafka_client.plans.rounds import by_topic, in_rounds, outcome_of
 from minikafka_client.types import OffsetAndMetadata, TopicPartition
 
@@ -43,15 +26,17 @@ _Response = TypeVar("_Response", bound=Response)
 
 def offset_fetch_request(
     group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
-) -> OffsetFetchRequest:
+) -> offset_fetch.Request:
     """The request in the shapes of all versions: one group (to 7) and a list of groups (from 8)."""
     topics = None if partitions is None else by_topic(partitions)
     old = new = None
     if topics is not None:
-        old = [OffsetFetchRequestTopic(name=t, partition_indexes=p) for t, p in topics.items()]
-        new = [OffsetFetchRequestTopics(name=t, partition_indexes=p) for t, p in topics.items()]
-    return OffsetFetchRequest(
-        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=new)],
+        old = [offset_fetch.RequestTopic(name=t, partition_indexes=p) for t, p in topics.items()]
+        new = [
+            offset_fetch.RequestGroupTopic(name=t, partition_indexes=p) for t, p in topics.items()
+        ]
+    return offset_fetch.Request(
+        groups=[offset_fetch.RequestGroup(group_id=group_id, topics=new)],
         group_id=group_id,
         topics=old,
         require_stable=require_stable,
@@ -59,7 +44,7 @@ def offset_fetch_request(
 
 
 def read_offset_fetch(
-    group_id: str, response: OffsetFetchResponse
+    group_id: str, response: offset_fetch.Response
 ) -> Mapping[TopicPartition, OffsetAndMetadata | KafkaError | None] | KafkaError:
     """Read any version's answer: None where nothing is committed; or what the group itself got."""
     entry = response.groups[0] if response.groups else response
@@ -87,10 +72,10 @@ def offset_commit_request(
     generation_id: int = -1,
     member_id: str = "",
     group_instance_id: str | None = None,
-) -> OffsetCommitRequest:
+) -> offset_commit.Request:
     """The request to commit; without generation and member it is for a group without members."""
     topics = [
-        OffsetCommitRequestTopic(
+        offset_commit.RequestTopic(
             name=topic,
             partitions=[
                 _commit_of(index, offsets[TopicPartition(topic, index)]) for index in indexes
@@ -98,7 +83,7 @@ def offset_commit_request(
         )
         for topic, indexes in by_topic(offsets).items()
     ]
-    return OffsetCommitRequest(
+    return offset_commit.Request(
         group_id=group_id,
         generation_id_or_member_epoch=generation_id,
         member_id=member_id,
@@ -107,10 +92,10 @@ def offset_commit_request(
     )
 
 
-def _commit_of(index: int, commit: OffsetAndMetadata | int) -> OffsetCommitRequestPartition:
+def _commit_of(index: int, commit: OffsetAndMetadata | int) -> offset_commit.RequestPartition:
     if isinstance(commit, int):
         commit = OffsetAndMetadata(commit)
-    return OffsetCommitRequestPartition(
+    return offset_commit.RequestPartition(
         partition_index=index,
         committed_offset=commit.offset,
         committed_leader_epoch=commit.leader_epoch,
@@ -118,10 +103,7 @@ def _commit_of(index: int, commit: OffsetAndMetadata | int) -> OffsetCommitReque
     )
 
 
-def read_offset_commit(
-    response: OffsetCommitResponse,
-) -> dict[TopicPartition, KafkaError | None]:
-    """Which partitions' commits failed, and why."""
+def read_offset_commit(response: offset_commit.Response) -> dict[TopicPartition, KafkaError | None]:
     return {
         TopicPartition(topic.name, partition.partition_index): outcome_of(
             None,
@@ -140,7 +122,7 @@ def list_group_offsets(
     *,
     require_stable: bool = False,
 ) -> Plan[dict[TopicPartition, OffsetAndMetadata]]:
-    """Read a group's committed offsets (None: of all partitions); what has none is left out.
+    """Read a group's committed offsets (None: of all partitions that have one).
 
     Raises:
         BrokerError: the group, or the only partition asked for, was refused.
@@ -155,7 +137,7 @@ def list_group_offsets(
         def whole(_keys: Sequence[str]) -> Plan[Mapping[str, _Committed | KafkaError]]:
             request = offset_fetch_request(group_id, None, require_stable=require_stable)
             response = yield from _at_coordinator(
-                cluster, group_id, request_call(request, version_min), OffsetFetchResponse
+                cluster, group_id, request_call(request, version_min), offset_fetch.Response
             )
             read = read_offset_fetch(group_id, response)
             if isinstance(read, KafkaError):
@@ -171,7 +153,7 @@ def list_group_offsets(
     ) -> Plan[Mapping[TopicPartition, OffsetAndMetadata | KafkaError | None]]:
         request = offset_fetch_request(group_id, asked, require_stable=require_stable)
         response = yield from _at_coordinator(
-            cluster, group_id, request_call(request, version_min), OffsetFetchResponse
+            cluster, group_id, request_call(request, version_min), offset_fetch.Response
         )
         read = read_offset_fetch(group_id, response)
         return dict.fromkeys(asked, read) if isinstance(read, KafkaError) else read
@@ -194,9 +176,7 @@ def _only_committed(
 
 
 def alter_group_offsets(
-    cluster: Cluster,
-    group_id: str,
-    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
 ) -> Plan[None]:
     """Set the committed offsets of a group without members (a reset).
 
@@ -210,7 +190,7 @@ def alter_group_offsets(
     ) -> Plan[Mapping[TopicPartition, KafkaError | None]]:
         request = offset_commit_request(group_id, {key: offsets[key] for key in asked})
         response = yield from _at_coordinator(
-            cluster, group_id, request_call(request), OffsetCommitResponse
+            cluster, group_id, request_call(request), offset_commit.Response
         )
         return read_offset_commit(response)
 
@@ -231,15 +211,15 @@ def delete_group_offsets(
         asked: Sequence[TopicPartition],
     ) -> Plan[Mapping[TopicPartition, KafkaError | None]]:
         topics = [
-            OffsetDeleteRequestTopic(
+            offset_delete.RequestTopic(
                 name=topic,
-                partitions=[OffsetDeleteRequestPartition(partition_index=i) for i in indexes],
+                partitions=[offset_delete.RequestPartition(partition_index=i) for i in indexes],
             )
             for topic, indexes in by_topic(asked).items()
         ]
-        request = OffsetDeleteRequest(group_id=group_id, topics=topics)
+        request = offset_delete.Request(group_id=group_id, topics=topics)
         response = yield from _at_coordinator(
-            cluster, group_id, lambda node: Call(node, request), OffsetDeleteResponse
+            cluster, group_id, lambda node: Call(node, request), offset_delete.Response
         )
         if response.error_code:
             error = broker_error(response.error_code, f"group {group_id!r}")
@@ -258,9 +238,9 @@ def delete_group_offsets(
 
 
 def request_call(
-    request: OffsetCommitRequest | OffsetFetchRequest, version_min: int = 0
+    request: offset_commit.Request | offset_fetch.Request, version_min: int = 0
 ) -> Callable[[int], Call]:
-    """Make the call of such a request, which names topics, once its node is known."""
+    """The request names topics, so the newest versions (with ids) are excluded."""
     return lambda node: Call(node, request, version_min, NAMED_TOPICS_VERSION)
 
 
@@ -276,3 +256,94 @@ def _at_coordinator(
     response = yield make_call(node)
     assert isinstance(response, response_type)
     return response
+
+
+_MOVED: Final = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.REQUEST_TIMED_OUT,  # of a coordinator that cannot write its log
+    }
+)
+_MEMBERSHIP: Final = frozenset(
+    {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
+)
+
+
+class Committer(NamedTuple):
+    """A member in its generation, or a group without members ("" and -1)."""
+
+    group_id: str
+    member_id: str = ""
+    generation_id: int = -1
+    group_instance_id: str | None = None
+    coordinator: int | None = None
+
+
+def commit_offsets(
+    cluster: Cluster,
+    committer: Committer,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+) -> Plan[None]:
+    """Commit; asks for the coordinator when it is not known or has moved.
+
+    Raises:
+        CommitFailedError: the group has moved on; ``code`` says how.
+        FencedError: another member has this one's ``group_instance_id``.
+        KafkaError: the only partition, or the whole commit, was refused.
+        SomeFailedError: some of several partitions were refused.
+    """
+    node = committer.coordinator
+
+    def attempt(
+        asked: Sequence[TopicPartition],
+    ) -> Plan[Mapping[TopicPartition, KafkaError | None]]:
+        nonlocal node
+        if node is None:
+            found = (yield from find_coordinators(cluster, [committer.group_id]))[
+                committer.group_id
+            ]
+            if isinstance(found, KafkaError):
+                raise found
+            node = found
+        request = offset_commit_request(
+            committer.group_id,
+            {partition: offsets[partition] for partition in asked},
+            generation_id=committer.generation_id,
+            member_id=committer.member_id,
+            group_instance_id=committer.group_instance_id,
+        )
+        try:
+            response = yield request_call(request)(node)
+        except KafkaError:
+            node = None
+            raise
+        assert isinstance(response, offset_commit.Response)
+        outcome = read_offset_commit(response)
+        for error in outcome.values():
+            if error is not None:
+                _raise_if_whole(error, committer)
+                if error.code in _MOVED:
+                    node = None
+        return outcome
+
+    yield from in_rounds(offsets, attempt)
+
+
+def _raise_if_whole(error: KafkaError, committer: Committer) -> None:
+    """Raise an error that concerns the member, not a partition; retrying cannot help."""
+    if error.code in _MEMBERSHIP:
+        failed = CommitFailedError(
+            f"group {committer.group_id!r} does not take the commit of member "
+            f"{committer.member_id!r} of generation {committer.generation_id}: {error}; what it "
+            f"read since the last commit will be read again by their next owner"
+        )
+        failed.code = error.code
+        raise failed from error
+    if error.code is ErrorCode.FENCED_INSTANCE_ID:
+        fenced = FencedError(
+            f"another member of group {committer.group_id!r} has the group_instance_id "
+            f"{committer.group_instance_id!r}; stop one of them"
+        )
+        fenced.code = error.code
+        raise fenced from error

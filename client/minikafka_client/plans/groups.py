@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from minikafka.protocol.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-from minikafka.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from minikafka.protocol.schema import MalformedMessageError
+from minikafka.protocol.exceptions import MalformedMessageError
+from minikafka.protocol.messages import delete_groups as delete_groups_api
+from minikafka.protocol.messages import describe_groups as describe_groups_api
+from minikafka.protocol.messages import list_groups as list_groups_api
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.core.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
@@ -21,15 +16,10 @@ from minikafka_client.core.consumer_protocol import (
     decode_assignment,
 )
 from minikafka_client.errors import KafkaError, broker_error
-from minikafka_client.plans.ask import Call, Plan, call_all
 from minikafka_client.plans.coordinators import at_coordinators
+from minikafka_client.plans.plan import Call, Plan, call_all
 from minikafka_client.plans.rounds import in_rounds, outcome_of, refresh_metadata
-from minikafka_client.types import (
-    GroupDescription,
-    GroupListing,
-    MemberDescription,
-    TopicPartition,
-)
+from minikafka_client.types import GroupDescription, GroupListing, MemberDescription, TopicPartition
 
 _STATES_VERSION = 4
 _TYPES_VERSION = 5
@@ -46,11 +36,11 @@ def list_groups(
     """
     states_filter, types_filter = list(states), list(types)
     version_min = _TYPES_VERSION if types_filter else _STATES_VERSION if states_filter else 0
-    request = ListGroupsRequest(states_filter=states_filter, types_filter=types_filter)
+    request = list_groups_api.Request(states_filter=states_filter, types_filter=types_filter)
 
     def attempt(nodes: Sequence[int]) -> Plan[Mapping[int, list[GroupListing] | KafkaError]]:
         answers = yield from call_all(
-            [Call(node, request, version_min) for node in nodes], ListGroupsResponse
+            [Call(node, request, version_min) for node in nodes], list_groups_api.Response
         )
         return {
             node: answer if isinstance(answer, KafkaError) else _listed(node, answer)
@@ -66,7 +56,7 @@ def _group_id(listing: GroupListing) -> str:
     return listing.group_id
 
 
-def _listed(node: int, response: ListGroupsResponse) -> list[GroupListing] | KafkaError:
+def _listed(node: int, response: list_groups_api.Response) -> list[GroupListing] | KafkaError:
     groups = [
         GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type)
         for group in response.groups
@@ -85,21 +75,22 @@ def describe_groups(
     """
 
     def make_call(node: int, asked: Sequence[str]) -> Call:
-        return Call(node, DescribeGroupsRequest(groups=list(asked)))
+        return Call(node, describe_groups_api.Request(groups=list(asked)))
 
     def read(
-        node: int, response: DescribeGroupsResponse
+        node: int, response: describe_groups_api.Response
     ) -> Mapping[str, GroupDescription | KafkaError]:
         return {group.group_id: _group(node, group) for group in response.groups}
 
-    described = yield from in_rounds(
+    return in_rounds(
         group_ids,
-        lambda wanted: at_coordinators(cluster, wanted, make_call, DescribeGroupsResponse, read),
+        lambda wanted: at_coordinators(
+            cluster, wanted, make_call, describe_groups_api.Response, read
+        ),
     )
-    return described
 
 
-def _group(node: int, group: DescribedGroup) -> GroupDescription | KafkaError:
+def _group(node: int, group: describe_groups_api.DescribedGroup) -> GroupDescription | KafkaError:
     # Version 6 answers "no such group" where older ones answer with a group in state Dead.
     if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
         return broker_error(group.error_code, f"group {group.group_id!r}", group.error_message)
@@ -115,7 +106,9 @@ def _group(node: int, group: DescribedGroup) -> GroupDescription | KafkaError:
     )
 
 
-def _member(member: DescribedGroupMember, is_consumer: bool) -> MemberDescription:
+def _member(
+    member: describe_groups_api.DescribedGroupMember, is_consumer: bool
+) -> MemberDescription:
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
     if is_consumer:
@@ -145,9 +138,9 @@ def delete_groups(cluster: Cluster, group_ids: Iterable[str]) -> Plan[None]:
     """
 
     def make_call(node: int, asked: Sequence[str]) -> Call:
-        return Call(node, DeleteGroupsRequest(groups_names=list(asked)))
+        return Call(node, delete_groups_api.Request(groups_names=list(asked)))
 
-    def read(_node: int, response: DeleteGroupsResponse) -> Mapping[str, KafkaError | None]:
+    def read(_node: int, response: delete_groups_api.Response) -> Mapping[str, KafkaError | None]:
         return {
             group.group_id: outcome_of(None, group.error_code, f"group {group.group_id!r}")
             for group in response.results
@@ -155,5 +148,7 @@ def delete_groups(cluster: Cluster, group_ids: Iterable[str]) -> Plan[None]:
 
     yield from in_rounds(
         group_ids,
-        lambda wanted: at_coordinators(cluster, wanted, make_call, DeleteGroupsResponse, read),
+        lambda wanted: at_coordinators(
+            cluster, wanted, make_call, delete_groups_api.Response, read
+        ),
     )

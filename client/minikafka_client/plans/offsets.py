@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from minikafka.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
-from minikafka.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from minikafka.protocol.messages import delete_records as delete_records_api
+from minikafka.protocol.messages import list_offsets as list_offsets_api
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import KafkaError
-from minikafka_client.plans.ask import Call, Plan
+from minikafka_client.plans.plan import Call, Plan
 from minikafka_client.plans.rounds import ask_leaders, by_topic, outcome_of
-from minikafka_client.types import MAX_TIMESTAMP, IsolationLevel, OffsetAndTimestamp, TopicPartition
+from minikafka_client.types import (
+    MAX_TIMESTAMP,
+    IsolationLevel,
+    IsolationLevelName,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 
 CONSUMER_REPLICA_ID = -1
 _MAX_TIMESTAMP_VERSION = 7
@@ -31,26 +27,27 @@ def list_offsets(
     cluster: Cluster,
     specs: Mapping[TopicPartition, int],
     *,
-    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    isolation_level: IsolationLevel | IsolationLevelName = IsolationLevel.READ_UNCOMMITTED,
 ) -> Plan[dict[TopicPartition, OffsetAndTimestamp]]:
     """Look up offsets: `EARLIEST`, `LATEST`, `MAX_TIMESTAMP`, or a timestamp in ms.
 
-    A timestamp finds the first record that is as late; offset -1 says that there is none.
+    A timestamp finds the first record at or after it; offset -1 means that there is none.
 
     Raises:
         BrokerError: the only partition asked for was refused.
         SomeFailedError: some of several partitions were refused.
     """
+    level = IsolationLevel.of(isolation_level)
 
     def make_call(node: int, asked: Sequence[TopicPartition]) -> Call:
-        request = ListOffsetsRequest(
+        request = list_offsets_api.Request(
             replica_id=CONSUMER_REPLICA_ID,
-            isolation_level=isolation_level,
+            isolation_level=level,
             topics=[
-                ListOffsetsTopic(
+                list_offsets_api.Topic(
                     name=topic,
                     partitions=[
-                        ListOffsetsPartition(
+                        list_offsets_api.Partition(
                             partition_index=index,
                             current_leader_epoch=cluster.leader_epoch(topic, index),
                             timestamp=specs[TopicPartition(topic, index)],
@@ -63,12 +60,12 @@ def list_offsets(
             timeout_ms=30_000,
         )
         needs_max_timestamp = any(specs[partition] == MAX_TIMESTAMP for partition in asked)
-        needs_isolation = isolation_level is IsolationLevel.READ_COMMITTED
+        needs_isolation = level is IsolationLevel.READ_COMMITTED
         version_min = _ISOLATION_VERSION if needs_isolation else 1
         return Call(node, request, _MAX_TIMESTAMP_VERSION if needs_max_timestamp else version_min)
 
     def read(
-        response: ListOffsetsResponse,
+        response: list_offsets_api.Response,
     ) -> Mapping[TopicPartition, OffsetAndTimestamp | KafkaError]:
         return {
             TopicPartition(topic.name, partition.partition_index): outcome_of(
@@ -80,8 +77,7 @@ def list_offsets(
             for partition in topic.partitions
         }
 
-    found = yield from ask_leaders(cluster, specs, make_call, ListOffsetsResponse, read)
-    return found
+    return ask_leaders(cluster, specs, make_call, list_offsets_api.Response, read)
 
 
 def delete_records(
@@ -95,12 +91,12 @@ def delete_records(
     """
 
     def make_call(node: int, asked: Sequence[TopicPartition]) -> Call:
-        request = DeleteRecordsRequest(
+        request = delete_records_api.Request(
             topics=[
-                DeleteRecordsTopic(
+                delete_records_api.Topic(
                     name=topic,
                     partitions=[
-                        DeleteRecordsPartition(
+                        delete_records_api.Partition(
                             partition_index=index, offset=before[TopicPartition(topic, index)]
                         )
                         for index in indexes
@@ -112,7 +108,7 @@ def delete_records(
         )
         return Call(node, request, timeout_ms=timeout_ms + 5_000)
 
-    def read(response: DeleteRecordsResponse) -> Mapping[TopicPartition, int | KafkaError]:
+    def read(response: delete_records_api.Response) -> Mapping[TopicPartition, int | KafkaError]:
         return {
             TopicPartition(topic.name, partition.partition_index): outcome_of(
                 partition.low_watermark,
@@ -123,5 +119,4 @@ def delete_records(
             for partition in topic.partitions
         }
 
-    deleted = yield from ask_leaders(cluster, before, make_call, DeleteRecordsResponse, read)
-    return deleted
+    return ask_leaders(cluster, before, make_call, delete_records_api.Response, read)

@@ -1,7 +1,7 @@
-"""Asking for many things whose answers may partly fail: repeat what may still succeed.
+"""Calls for many things that may partly fail: what may still succeed is repeated.
 
 An *attempt* is a plan that takes the keys still wanted and returns an outcome, a value or an error,
-for each of them. `in_rounds` repeats it with those whose error is worth it.
+for each of them. `in_rounds` repeats it with those whose error is worth a retry.
 """
 
 from __future__ import annotations
@@ -10,11 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from typing import TypeVar
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
+from minikafka.protocol.messages import metadata
 from minikafka.protocol.schema import Response
 from minikafka_client.core.cluster import NO_LEADER, Cluster
 from minikafka_client.errors import (
@@ -23,14 +19,14 @@ from minikafka_client.errors import (
     UnreadableResponseError,
     broker_error,
 )
-from minikafka_client.plans.ask import (
+from minikafka_client.plans.plan import (
     ANY_BROKER,
     CONTROLLER,
     Call,
     Plan,
     RetryPause,
     call,
-    call_all,
+    call_nodes,
 )
 from minikafka_client.types import TopicPartition
 
@@ -44,8 +40,8 @@ Attempt = Callable[[Sequence[_Key]], Plan[Mapping[_Key, "_Value | KafkaError"]]]
 def is_worth_a_retry(error: KafkaError) -> bool:
     """Whether an administrator's call should be repeated.
 
-    Kafka calls an unknown topic retriable, because metadata may lag behind. Whoever mistypes a
-    name should not have to wait for a minute to hear so.
+    Kafka calls an unknown topic retriable, because metadata may lag behind. Here a mistyped name
+    should fail without waiting for a minute.
     """
     return error.is_retriable and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -56,12 +52,7 @@ def in_rounds(
     *,
     should_retry: Callable[[KafkaError], bool] = is_worth_a_retry,
 ) -> Plan[dict[_Key, _Value]]:
-    """Repeat an attempt until every key has a value or a final error.
-
-    Raises:
-        KafkaError: the only key failed.
-        SomeFailedError: some of several keys failed.
-    """
+    """Repeat an attempt until every key has a value or a final error; see `raise_if_failed`."""
     wanted = list(dict.fromkeys(keys))
     succeeded: dict[_Key, _Value] = {}
     failed: dict[_Key, KafkaError] = {}
@@ -108,13 +99,12 @@ def raise_if_failed(failed: Mapping[_Key, KafkaError], succeeded: Mapping[_Key, 
 
 def refresh_metadata(
     names: Collection[str] | None = (), *, allow_auto_topic_creation: bool = False
-) -> Plan[MetadataResponse]:
+) -> Plan[metadata.Response]:
     """Ask for brokers, controller and these topics (None: all); the driver keeps the answer."""
-    topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-    request = MetadataRequest(topics=topics, allow_auto_topic_creation=allow_auto_topic_creation)
+    topics = None if names is None else [metadata.RequestTopic(name=name) for name in names]
+    request = metadata.Request(topics=topics, allow_auto_topic_creation=allow_auto_topic_creation)
     # Version 0 cannot ask for "no topics".
-    response = yield from call(ANY_BROKER, request, MetadataResponse, version_min=1)
-    return response
+    return call(ANY_BROKER, request, metadata.Response, version_min=1)
 
 
 def at_controller(
@@ -145,71 +135,35 @@ def ask_leaders(
     response_type: type[_Response],
     read: Callable[[_Response], Mapping[TopicPartition, _Value | KafkaError]],
 ) -> Plan[dict[TopicPartition, _Value]]:
-    """Call the leader of each partition, all at once, and again while it may still succeed.
-
-    What is known of leaders is believed once; a later attempt asks for metadata again.
-
-    Args:
-        cluster: what is known.
-        partitions: those to ask about.
-        make_call: the call to a node about those that it leads.
-        response_type: of the answers.
-        read: what an answer says of each partition.
-
-    Raises:
-        KafkaError: the only partition failed.
-        SomeFailedError: some of several partitions failed.
-    """
+    """Call the leaders of partitions concurrently, in rounds that refresh the metadata."""
     is_first_attempt = True
 
     def attempt(
         wanted: Sequence[TopicPartition],
     ) -> Plan[Mapping[TopicPartition, _Value | KafkaError]]:
         nonlocal is_first_attempt
-        is_first, is_first_attempt = is_first_attempt, False
-        outcome = yield from _at_leaders(
-            cluster, wanted, make_call, response_type, read, is_first_attempt=is_first
+        unknown = {p.topic for p in wanted if cluster.leader(*p) == NO_LEADER}
+        stale = unknown if is_first_attempt else {p.topic for p in wanted}
+        is_first_attempt = False
+        if stale:
+            yield from refresh_metadata(sorted(stale))
+        outcome: dict[TopicPartition, _Value | KafkaError] = {}
+        by_node: dict[int, list[TopicPartition]] = {}
+        for partition in wanted:
+            node = cluster.leader(*partition)
+            if node == NO_LEADER:
+                outcome[partition] = no_leader_error(cluster, partition)
+            else:
+                by_node.setdefault(node, []).append(partition)
+        yield from call_nodes(
+            by_node, make_call, response_type, lambda _node, answer: read(answer), outcome
         )
         return outcome
 
-    found = yield from in_rounds(partitions, attempt)
-    return found
-
-
-def _at_leaders(
-    cluster: Cluster,
-    partitions: Sequence[TopicPartition],
-    make_call: Callable[[int, Sequence[TopicPartition]], Call],
-    response_type: type[_Response],
-    read: Callable[[_Response], Mapping[TopicPartition, _Value | KafkaError]],
-    *,
-    is_first_attempt: bool,
-) -> Plan[Mapping[TopicPartition, _Value | KafkaError]]:
-    """Attempt: a call to the leader of each partition, all at once."""
-    unknown = {p.topic for p in partitions if cluster.leader(*p) == NO_LEADER}
-    stale = unknown if is_first_attempt else {p.topic for p in partitions}
-    if stale:
-        yield from refresh_metadata(sorted(stale))
-    outcome: dict[TopicPartition, _Value | KafkaError] = {}
-    by_node: dict[int, list[TopicPartition]] = {}
-    for partition in partitions:
-        node = cluster.leader(*partition)
-        if node == NO_LEADER:
-            outcome[partition] = no_leader_error(cluster, partition)
-        else:
-            by_node.setdefault(node, []).append(partition)
-    calls = [make_call(node, asked) for node, asked in by_node.items()]
-    answers = yield from call_all(calls, response_type)
-    for asked, answer in zip(by_node.values(), answers, strict=True):
-        if isinstance(answer, KafkaError):
-            outcome.update(dict.fromkeys(asked, answer))
-        else:
-            outcome.update(read(answer))
-    return outcome
+    return in_rounds(partitions, attempt)
 
 
 def no_leader_error(cluster: Cluster, partition: TopicPartition) -> KafkaError:
-    """Why a partition cannot be asked anything."""
     topic = cluster.topics.get(partition.topic)
     subject = f"partition {partition.partition} of topic {partition.topic!r}"
     if topic is not None and topic.error_code:
@@ -222,7 +176,7 @@ def no_leader_error(cluster: Cluster, partition: TopicPartition) -> KafkaError:
 def outcome_of(
     value: _Value, error_code: int, subject: str, message: str | None = None
 ) -> _Value | KafkaError:
-    """The value, or the error that an error code other than 0 stands for."""
+    """The value, unless ``error_code`` stands for an error."""
     return broker_error(error_code, subject, message) if error_code else value
 
 

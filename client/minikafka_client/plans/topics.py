@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from minikafka.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-)
-from minikafka.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from minikafka.protocol.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
-from minikafka.protocol.schema import ZERO_UUID
+from minikafka.protocol.fields import ZERO_UUID
+from minikafka.protocol.messages import create_partitions as create_partitions_api
+from minikafka.protocol.messages import create_topics as create_topics_api
+from minikafka.protocol.messages import delete_topics as delete_topics_api
 from minikafka_client.core.cluster import Cluster, TopicMetadata
 from minikafka_client.errors import KafkaError, broker_error
-from minikafka_client.plans.ask import Call, Plan
+from minikafka_client.plans.plan import Call, Plan
 from minikafka_client.plans.rounds import at_controller, in_rounds, outcome_of, refresh_metadata
 from minikafka_client.types import CreatedTopic, NewTopic, PartitionDescription, TopicDescription
 
@@ -60,8 +46,7 @@ def describe_topics(
             name: _description(cluster.topics[name]) for name in wanted if name in cluster.topics
         }
 
-    described = yield from in_rounds(names, attempt)
-    return described
+    return (yield from in_rounds(names, attempt))
 
 
 def _describe_all(cluster: Cluster) -> Plan[Mapping[None, dict[str, TopicDescription]]]:
@@ -95,7 +80,7 @@ def create_topics(
     validate_only: bool = False,
     timeout_ms: int = 30_000,
 ) -> Plan[dict[str, CreatedTopic]]:
-    """Create topics; each is created or not by itself.
+    """Create topics; each succeeds or fails independently.
 
     Raises:
         BrokerError: the only topic asked for was refused (TOPIC_ALREADY_EXISTS, ...).
@@ -104,14 +89,14 @@ def create_topics(
     wanted = {topic.name: topic for topic in topics}
 
     def make_call(node: int, names: Sequence[str]) -> Call:
-        request = CreateTopicsRequest(
+        request = create_topics_api.Request(
             topics=[_creatable(wanted[name]) for name in names],
             timeout_ms=timeout_ms,
             validate_only=validate_only,
         )
         return Call(node, request, timeout_ms=timeout_ms + BROKER_SLACK_MS)
 
-    def read(response: CreateTopicsResponse) -> Mapping[str, CreatedTopic | KafkaError]:
+    def read(response: create_topics_api.Response) -> Mapping[str, CreatedTopic | KafkaError]:
         return {
             topic.name: outcome_of(
                 CreatedTopic(
@@ -124,24 +109,27 @@ def create_topics(
             for topic in response.topics
         }
 
-    created = yield from in_rounds(
-        wanted, lambda names: at_controller(cluster, names, make_call, CreateTopicsResponse, read)
+    return in_rounds(
+        wanted,
+        lambda names: at_controller(cluster, names, make_call, create_topics_api.Response, read),
     )
-    return created
 
 
-def _creatable(topic: NewTopic) -> CreatableTopic:
+def _creatable(topic: NewTopic) -> create_topics_api.CreatableTopic:
     assigned = topic.replica_assignments
-    return CreatableTopic(
+    return create_topics_api.CreatableTopic(
         name=topic.name,
         num_partitions=-1 if assigned else topic.num_partitions,
         replication_factor=-1 if assigned else topic.replication_factor,
         assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=list(nodes))
+            create_topics_api.CreatableReplicaAssignment(
+                partition_index=index, broker_ids=list(nodes)
+            )
             for index, nodes in assigned.items()
         ],
         configs=[
-            CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
+            create_topics_api.CreatableTopicConfig(name=name, value=value)
+            for name, value in topic.configs.items()
         ],
     )
 
@@ -157,14 +145,14 @@ def delete_topics(
     """
 
     def make_call(node: int, wanted: Sequence[str]) -> Call:
-        request = DeleteTopicsRequest(
-            topics=[DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in wanted],
+        request = delete_topics_api.Request(
+            topics=[delete_topics_api.TopicState(name=name, topic_id=ZERO_UUID) for name in wanted],
             topic_names=list(wanted),
             timeout_ms=timeout_ms,
         )
         return Call(node, request, timeout_ms=timeout_ms + BROKER_SLACK_MS)
 
-    def read(response: DeleteTopicsResponse) -> Mapping[str, KafkaError | None]:
+    def read(response: delete_topics_api.Response) -> Mapping[str, KafkaError | None]:
         return {
             topic.name: outcome_of(
                 None, topic.error_code, f"topic {topic.name!r}", topic.error_message
@@ -174,7 +162,8 @@ def delete_topics(
         }
 
     deleted = yield from in_rounds(
-        names, lambda wanted: at_controller(cluster, wanted, make_call, DeleteTopicsResponse, read)
+        names,
+        lambda wanted: at_controller(cluster, wanted, make_call, delete_topics_api.Response, read),
     )
     cluster.forget(deleted)
 
@@ -194,9 +183,9 @@ def create_partitions(
     """
 
     def make_call(node: int, names: Sequence[str]) -> Call:
-        request = CreatePartitionsRequest(
+        request = create_partitions_api.Request(
             topics=[
-                CreatePartitionsTopic(name=name, count=totals[name], assignments=None)
+                create_partitions_api.Topic(name=name, count=totals[name], assignments=None)
                 for name in names
             ],
             timeout_ms=timeout_ms,
@@ -204,7 +193,7 @@ def create_partitions(
         )
         return Call(node, request, timeout_ms=timeout_ms + BROKER_SLACK_MS)
 
-    def read(response: CreatePartitionsResponse) -> Mapping[str, KafkaError | None]:
+    def read(response: create_partitions_api.Response) -> Mapping[str, KafkaError | None]:
         return {
             topic.name: outcome_of(
                 None, topic.error_code, f"topic {topic.name!r}", topic.error_message
@@ -214,5 +203,7 @@ def create_partitions(
 
     yield from in_rounds(
         totals,
-        lambda names: at_controller(cluster, names, make_call, CreatePartitionsResponse, read),
+        lambda names: at_controller(
+            cluster, names, make_call, create_partitions_api.Response, read
+        ),
     )

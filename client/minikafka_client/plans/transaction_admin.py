@@ -1,21 +1,15 @@
-"""Plans for administrators: which transactions there are, and what is in them (KIP-664)."""
+"""Plans for administrators: list, describe and fence transactions (KIP-664)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from minikafka.protocol.messages.describe_transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-)
-from minikafka.protocol.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
+from minikafka.protocol.messages import describe_transactions as describe_transactions_api
+from minikafka.protocol.messages import list_transactions as list_transactions_api
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import KafkaError, broker_error
-from minikafka_client.plans.ask import Call, Plan, call_all
 from minikafka_client.plans.coordinators import TRANSACTION_KEY_TYPE, at_coordinators
+from minikafka_client.plans.plan import Call, Plan, call_all
 from minikafka_client.plans.rounds import in_rounds, outcome_of, refresh_metadata
 from minikafka_client.plans.transactions import Coordinator, Identity, init_producer
 from minikafka_client.types import TopicPartition, TransactionDescription, TransactionListing
@@ -42,7 +36,7 @@ def list_transactions(
         KafkaError: the only broker did not answer.
         SomeFailedError: some of several brokers did not answer.
     """
-    request = ListTransactionsRequest(
+    request = list_transactions_api.Request(
         state_filters=list(states),
         producer_id_filters=list(producer_ids),
         duration_filter=duration_ms_min,
@@ -51,7 +45,7 @@ def list_transactions(
 
     def attempt(nodes: Sequence[int]) -> Plan[Mapping[int, list[TransactionListing] | KafkaError]]:
         calls = [Call(node, request, version_min) for node in nodes]
-        answers = yield from call_all(calls, ListTransactionsResponse)
+        answers = yield from call_all(calls, list_transactions_api.Response)
         return {
             node: answer if isinstance(answer, KafkaError) else _listings(node, answer)
             for node, answer in zip(nodes, answers, strict=True)
@@ -63,7 +57,7 @@ def list_transactions(
 
 
 def _listings(
-    node: int, response: ListTransactionsResponse
+    node: int, response: list_transactions_api.Response
 ) -> list[TransactionListing] | KafkaError:
     if response.error_code:
         return broker_error(response.error_code, f"transactions of broker {node}")
@@ -84,24 +78,23 @@ def describe_transactions(
     """
 
     def make_call(node: int, asked: Sequence[str]) -> Call:
-        return Call(node, DescribeTransactionsRequest(transactional_ids=list(asked)))
+        return Call(node, describe_transactions_api.Request(transactional_ids=list(asked)))
 
     def attempt(asked: Sequence[str]) -> Plan[Mapping[str, TransactionDescription | KafkaError]]:
         return at_coordinators(
             cluster,
             asked,
             make_call,
-            DescribeTransactionsResponse,
+            describe_transactions_api.Response,
             _described,
             TRANSACTION_KEY_TYPE,
         )
 
-    described = yield from in_rounds(transactional_ids, attempt)
-    return described
+    return in_rounds(transactional_ids, attempt)
 
 
 def _described(
-    node: int, response: DescribeTransactionsResponse
+    node: int, response: describe_transactions_api.Response
 ) -> dict[str, TransactionDescription | KafkaError]:
     return {
         each.transactional_id: outcome_of(
@@ -129,14 +122,14 @@ def _described(
 def fence_producers(
     cluster: Cluster, transactional_ids: Iterable[str], *, transaction_timeout_ms: int = 60_000
 ) -> Plan[None]:
-    """End what transactional ids have open, and fence whoever produces with them.
+    """End the open transactions of transactional ids, and fence their producers.
 
-    Open transactions are aborted, prepared ones too. What has been decided is carried out first.
-    The producers hear `FencedError` with their next request; new ones may begin at once.
+    Open transactions are aborted, prepared ones too; decided ones are completed first. The
+    producers' next requests fail with `FencedError`; new ones may start immediately.
 
     Args:
         cluster: where.
-        transactional_ids: one after the other; an id that nobody knows is made known.
+        transactional_ids: handled one after the other; an unknown id is registered.
         transaction_timeout_ms: of the ids, until their next producers say something else.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The plans with which a producer talks to the coordinators of its transactions (KIP-98)."""
+"""Plans for a producer's transactions and their coordinators (KIP-98)."""
 
 from __future__ import annotations
 
@@ -7,35 +7,22 @@ from typing import Final, NamedTuple, TypeVar
 
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
-from minikafka.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from minikafka.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from minikafka.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from minikafka.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
+from minikafka.protocol.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    api_versions,
+    end_txn,
+    init_producer_id,
+    txn_offset_commit,
 )
 from minikafka.protocol.schema import Response
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.core.transaction import EPOCH_PER_TRANSACTION
 from minikafka_client.core.versions import broker_versions
 from minikafka_client.errors import KafkaError, broker_error
-from minikafka_client.plans.ask import Call, Pause, Plan, RetryPause
 from minikafka_client.plans.coordinators import find_coordinators
-from minikafka_client.plans.greeting import CLIENT_SOFTWARE_NAME, CLIENT_SOFTWARE_VERSION
+from minikafka_client.plans.handshake import CLIENT_SOFTWARE_NAME, CLIENT_SOFTWARE_VERSION
+from minikafka_client.plans.plan import Call, Pause, Plan, RetryPause
 from minikafka_client.plans.rounds import by_topic
 from minikafka_client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
@@ -44,11 +31,11 @@ _Response = TypeVar("_Response", bound=Response)
 _MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 _UNDECIDED: Final = _MOVED | {ErrorCode.REQUEST_TIMED_OUT}
-"""After these the request may still be carried out: perhaps it is in a log, and stays there."""
+"""After these errors the request may still be carried out: it may be in the log already."""
 
 _SHORT_PAUSE_S: Final = 0.02
 _SHORT_PAUSES: Final = 10
-"""So often a coordinator that still ends the transaction before is asked again soon."""
+"""How many quick retries a coordinator gets while it ends the previous transaction."""
 
 _TRANSACTION_VERSION: Final = "transaction.version"
 _NEEDED_VERSIONS: Final[Mapping[int, int]] = {
@@ -60,22 +47,16 @@ _NEEDED_VERSIONS: Final[Mapping[int, int]] = {
 
 
 class Identity(NamedTuple):
-    """Whose transaction: names it in every request."""
-
     transactional_id: str
     producer_id: int = -1
     producer_epoch: int = -1
 
 
 class Coordinator:
-    """Where a coordinator is, as far as that is known.
+    """The cached location of a coordinator.
 
-    Attributes:
-        key: the transactional id or the group id.
-        key_type: which of the two; see `plans.coordinators`.
-        node: its node id, or None.
-        is_unanswered: the last request, or one that it repeats, may have been carried out although
-            nobody has heard the answer.
+    ``is_unanswered``: the last request, or one that it repeats, may have been carried out although
+    its answer was lost.
     """
 
     def __init__(self, key: str, key_type: int) -> None:
@@ -85,11 +66,7 @@ class Coordinator:
         self.is_unanswered = False
 
     def find(self, cluster: Cluster) -> Plan[int]:
-        """Where it is; asks if that is not known.
-
-        Raises:
-            KafkaError: nobody could tell.
-        """
+        """Where it is; asks if that is not known."""
         if self.node is None:
             found = (yield from find_coordinators(cluster, [self.key], self.key_type))[self.key]
             if isinstance(found, KafkaError):
@@ -141,7 +118,7 @@ class Coordinator:
             attempt += 1
 
 
-def read_transaction_version(response: ApiVersionsResponse) -> int:
+def read_transaction_version(response: api_versions.Response) -> int:
     """The transaction version that the cluster has agreed on, if its brokers speak it."""
     versions = broker_versions(response)
     for needed, version in _NEEDED_VERSIONS.items():
@@ -154,18 +131,14 @@ def read_transaction_version(response: ApiVersionsResponse) -> int:
 
 
 def ask_transaction_version(cluster: Cluster, coordinator: Coordinator) -> Plan[int]:
-    """The transaction version with which a coordinator's transactions are made now.
-
-    Raises:
-        KafkaError: it could not be asked in time.
-    """
-    about = ApiVersionsRequest(
+    """The transaction version that a coordinator uses now."""
+    about = api_versions.Request(
         client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=CLIENT_SOFTWARE_VERSION
     )
     spoken = yield from coordinator.ask(
         cluster,
         lambda node: Call(node, about),
-        ApiVersionsResponse,
+        api_versions.Response,
         lambda answer: _error(answer.error_code, "ApiVersions of the coordinator"),
     )
     return read_transaction_version(spoken)
@@ -174,14 +147,14 @@ def ask_transaction_version(cluster: Cluster, coordinator: Coordinator) -> Plan[
 def init_producer(
     cluster: Cluster, coordinator: Coordinator, identity: Identity, transaction_timeout_ms: int
 ) -> Plan[tuple[Identity, int]]:
-    """Begin (or, with a producer id, go on with a new epoch); returns also the transaction version.
+    """Get a producer id (or, given one, a new epoch), and the transaction version.
 
-    Waits until what an older producer has left open is ended.
+    Waits until the transaction that an older producer has left open is ended.
 
     Raises:
         KafkaError: the coordinator refused, or could not be asked in time.
     """
-    request = InitProducerIdRequest(
+    request = init_producer_id.Request(
         transactional_id=identity.transactional_id,
         transaction_timeout_ms=transaction_timeout_ms,
         producer_id=identity.producer_id,
@@ -192,7 +165,7 @@ def init_producer(
     response = yield from coordinator.ask(
         cluster,
         lambda node: Call(node, request, version_min),
-        InitProducerIdResponse,
+        init_producer_id.Response,
         lambda answer: _error(answer.error_code, subject),
     )
     version = yield from ask_transaction_version(cluster, coordinator)
@@ -208,29 +181,25 @@ def add_partitions(
     identity: Identity,
     partitions: Iterable[TopicPartition],
 ) -> Plan[None]:
-    """Tell the coordinator which partitions the transaction writes to (before version 2).
-
-    Raises:
-        KafkaError: it refused, or could not be asked in time.
-    """
-    request = AddPartitionsToTxnRequest(
+    """Add partitions to the transaction at its coordinator (before version 2)."""
+    request = add_partitions_to_txn.Request(
         v3_and_below_transactional_id=identity.transactional_id,
         v3_and_below_producer_id=identity.producer_id,
         v3_and_below_producer_epoch=identity.producer_epoch,
         v3_and_below_topics=[
-            AddPartitionsToTxnTopic(name=topic, partitions=indexes)
+            add_partitions_to_txn.Topic(name=topic, partitions=indexes)
             for topic, indexes in by_topic(sorted(partitions)).items()
         ],
     )
     yield from coordinator.ask(
         cluster,
         lambda node: Call(node, request, version_max=3),
-        AddPartitionsToTxnResponse,
+        add_partitions_to_txn.Response,
         _partitions_error,
     )
 
 
-def _partitions_error(response: AddPartitionsToTxnResponse) -> KafkaError | None:
+def _partitions_error(response: add_partitions_to_txn.Response) -> KafkaError | None:
     """The first refusal that says more than that another partition was refused."""
     errors = [
         broker_error(
@@ -248,12 +217,8 @@ def _partitions_error(response: AddPartitionsToTxnResponse) -> KafkaError | None
 def add_offsets(
     cluster: Cluster, coordinator: Coordinator, identity: Identity, group_id: str
 ) -> Plan[None]:
-    """Tell the coordinator that the transaction commits a group's offsets (before version 2).
-
-    Raises:
-        KafkaError: it refused, or could not be asked in time.
-    """
-    request = AddOffsetsToTxnRequest(
+    """Add a group's offsets to the transaction at its coordinator (before version 2)."""
+    request = add_offsets_to_txn.Request(
         transactional_id=identity.transactional_id,
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
@@ -262,7 +227,7 @@ def add_offsets(
     yield from coordinator.ask(
         cluster,
         lambda node: Call(node, request),
-        AddOffsetsToTxnResponse,
+        add_offsets_to_txn.Response,
         lambda answer: _error(answer.error_code, f"offsets of {group_id!r} in the transaction"),
     )
 
@@ -276,12 +241,8 @@ def commit_offsets_in_transaction(
     *,
     has_own_epochs: bool,
 ) -> Plan[None]:
-    """Commit offsets that count when the transaction does; ``coordinator`` is the group's.
-
-    Raises:
-        KafkaError: it refused, or could not be asked in time.
-    """
-    request = TxnOffsetCommitRequest(
+    """Commit offsets that count when the transaction does; ``coordinator`` is the group's."""
+    request = txn_offset_commit.Request(
         transactional_id=identity.transactional_id,
         group_id=group.group_id,
         producer_id=identity.producer_id,
@@ -290,7 +251,7 @@ def commit_offsets_in_transaction(
         member_id=group.member_id,
         group_instance_id=group.group_instance_id,
         topics=[
-            TxnOffsetCommitRequestTopic(
+            txn_offset_commit.RequestTopic(
                 name=topic,
                 partitions=[
                     _commit_of(index, offsets[TopicPartition(topic, index)]) for index in indexes
@@ -305,15 +266,15 @@ def commit_offsets_in_transaction(
     yield from coordinator.ask(
         cluster,
         lambda node: Call(node, request, version_min, version_max),
-        TxnOffsetCommitResponse,
+        txn_offset_commit.Response,
         lambda answer: _offsets_error(group.group_id, answer),
     )
 
 
-def _commit_of(index: int, commit: OffsetAndMetadata | int) -> TxnOffsetCommitRequestPartition:
+def _commit_of(index: int, commit: OffsetAndMetadata | int) -> txn_offset_commit.RequestPartition:
     if isinstance(commit, int):
         commit = OffsetAndMetadata(commit)
-    return TxnOffsetCommitRequestPartition(
+    return txn_offset_commit.RequestPartition(
         partition_index=index,
         committed_offset=commit.offset,
         committed_leader_epoch=commit.leader_epoch,
@@ -321,7 +282,7 @@ def _commit_of(index: int, commit: OffsetAndMetadata | int) -> TxnOffsetCommitRe
     )
 
 
-def _offsets_error(group_id: str, response: TxnOffsetCommitResponse) -> KafkaError | None:
+def _offsets_error(group_id: str, response: txn_offset_commit.Response) -> KafkaError | None:
     errors = [
         broker_error(
             partition.error_code,
@@ -344,12 +305,8 @@ def end_transaction(
     commits: bool,
     has_own_epochs: bool,
 ) -> Plan[Identity]:
-    """Commit or abort; returns the identity of the next transaction (-1: the same).
-
-    Raises:
-        KafkaError: the coordinator refused, or could not be asked in time.
-    """
-    request = EndTxnRequest(
+    """Commit or abort; returns the identity of the next transaction (-1: the same)."""
+    request = end_txn.Request(
         transactional_id=identity.transactional_id,
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
@@ -361,7 +318,7 @@ def end_transaction(
     response = yield from coordinator.ask(
         cluster,
         lambda node: Call(node, request, version_min, version_max),
-        EndTxnResponse,
+        end_txn.Response,
         lambda answer: _error(answer.error_code, subject),
     )
     return identity._replace(

@@ -1,10 +1,9 @@
-"""Plans with which an external coordinator decides about transactions (KIP-939).
+"""Plans for transactions that an external coordinator decides about (KIP-939).
 
-A producer sends, and leaves its transaction open: it is *prepared*. Whoever knows its transactional
-id, producer id and epoch can end it, from any process: `end_prepared_transaction`, which needs
-nothing new of the broker. Where the broker allows two-phase commit, a prepared transaction does not
-time out, and it can be found and decided after a crash: `recover_transaction` and
-`complete_transaction`.
+A producer sends, and leaves its transaction open: it is *prepared*. Any process that knows its
+transactional id, producer id and epoch can end it: `end_prepared_transaction`, which works with
+every broker. Where the broker allows two-phase commit, a prepared transaction does not time out,
+and it can be found and decided after a crash: `recover_transaction` and `complete_transaction`.
 """
 
 from __future__ import annotations
@@ -12,30 +11,13 @@ from __future__ import annotations
 from typing import Final
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
+from minikafka.protocol.messages import init_producer_id
+from minikafka_client import errors
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.core.transaction import EPOCH_PER_TRANSACTION, FENCED
-from minikafka_client.errors import (
-    CommitUnknownError,
-    FencedError,
-    KafkaError,
-    TransactionAbortedError,
-    TransactionStateError,
-    TwoPhaseCommitError,
-    UnsupportedByBrokerError,
-    broker_error,
-)
-from minikafka_client.plans.ask import Call, Plan
+from minikafka_client.plans import transactions
 from minikafka_client.plans.coordinators import TRANSACTION_KEY_TYPE
-from minikafka_client.plans.transactions import (
-    Coordinator,
-    Identity,
-    ask_transaction_version,
-    end_transaction,
-)
+from minikafka_client.plans.plan import Call, Plan
 from minikafka_client.types import (
     PreparedTransactionState,
     RecoveredTransaction,
@@ -46,7 +28,7 @@ TWO_PHASE_COMMIT_VERSION: Final = 6
 """The version of InitProducerId from which transactions can be kept prepared."""
 
 NO_TIMEOUT_MS: Final = 2**31 - 1
-"""The timeout that brokers note for a transaction that somebody else decides about (KIP-939)."""
+"""The timeout that brokers record for an externally decided transaction (KIP-939)."""
 
 _FORGOTTEN: Final = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 _NOT_OPEN: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
@@ -54,27 +36,29 @@ _NOT_OPEN: Final = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION
 
 def init_two_phase(
     cluster: Cluster,
-    coordinator: Coordinator,
-    identity: Identity,
+    coordinator: transactions.Coordinator,
+    identity: transactions.Identity,
     transaction_timeout_ms: int,
     *,
     enable_two_phase_commit: bool,
     keep_prepared: bool,
 ) -> Plan[RecoveredTransaction]:
-    """InitProducerId as KIP-939 has it; fences whoever had the transactional id before.
+    """InitProducerId as in KIP-939; fences the previous producer of the transactional id.
 
     Raises:
-        TwoPhaseCommitError: the broker does not know two-phase commit, or does not allow it.
+        TwoPhaseCommitError: the broker does not support two-phase commit, or does not allow it.
         KafkaError: the coordinator refused, or could not be asked in time.
     """
     transactional_id = identity.transactional_id
     subject = f"two-phase commit for transactional_id {transactional_id!r}"
-    if (yield from ask_transaction_version(cluster, coordinator)) < EPOCH_PER_TRANSACTION:
-        raise TwoPhaseCommitError(
+    if (
+        yield from transactions.ask_transaction_version(cluster, coordinator)
+    ) < EPOCH_PER_TRANSACTION:
+        raise errors.TwoPhaseCommitError(
             f"{subject}: the cluster's feature transaction.version is below 2, so that two "
             f"transactions could have the same name; upgrade the brokers, then the feature"
         )
-    request = InitProducerIdRequest(
+    request = init_producer_id.Request(
         transactional_id=transactional_id,
         transaction_timeout_ms=NO_TIMEOUT_MS if enable_two_phase_commit else transaction_timeout_ms,
         producer_id=identity.producer_id,
@@ -83,21 +67,21 @@ def init_two_phase(
         keep_prepared_txn=keep_prepared,
     )
 
-    def refusal(answer: InitProducerIdResponse) -> KafkaError | None:
-        return broker_error(answer.error_code, subject) if answer.error_code else None
+    def refusal(answer: init_producer_id.Response) -> errors.KafkaError | None:
+        return errors.broker_error(answer.error_code, subject) if answer.error_code else None
 
     try:
         response = yield from coordinator.ask(
             cluster,
             lambda node: Call(node, request, TWO_PHASE_COMMIT_VERSION),
-            InitProducerIdResponse,
+            init_producer_id.Response,
             refusal,
         )
-    except KafkaError as error:
-        told = _refusal(subject, error)
-        if told is error:
+    except errors.KafkaError as error:
+        failure = _refusal(subject, error)
+        if failure is error:
             raise
-        raise told from error
+        raise failure from error
     ongoing = PreparedTransactionState(
         response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch
     )
@@ -106,24 +90,26 @@ def init_two_phase(
     )
 
 
-def _refusal(subject: str, error: KafkaError) -> KafkaError:
-    """What those hear who want two-phase commit and do not get it."""
+def _refusal(subject: str, error: errors.KafkaError) -> errors.KafkaError:
     if error.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-        told = TwoPhaseCommitError(
+        failure = errors.TwoPhaseCommitError(
             f"{subject}: the broker does not allow it; set transaction.two.phase.commit.enable="
             f"true on all brokers (with ACLs: allow WRITE and TWO_PHASE_COMMIT on the "
             f"transactional id, too)"
         )
-    elif isinstance(error, UnsupportedByBrokerError) or error.code is ErrorCode.UNSUPPORTED_VERSION:
-        told = TwoPhaseCommitError(
+    elif (
+        isinstance(error, errors.UnsupportedByBrokerError)
+        or error.code is ErrorCode.UNSUPPORTED_VERSION
+    ):
+        failure = errors.TwoPhaseCommitError(
             f"{subject}: the broker does not know it ({error}); use a broker with KIP-939 "
             f"(InitProducerId version 6), or ordinary transactions with a transaction_timeout_ms "
             f"that is longer than the time between preparing and deciding"
         )
     else:
         return error
-    told.code = error.code
-    return told
+    failure.code = error.code
+    return failure
 
 
 def recover_transaction(
@@ -134,75 +120,69 @@ def recover_transaction(
     enable_two_phase_commit: bool = True,
     transaction_timeout_ms: int = 60_000,
 ) -> Plan[RecoveredTransaction]:
-    """Take over a transactional id, and find what is prepared there (KIP-939).
+    """Take over a transactional id, and find its prepared transaction (KIP-939).
 
-    Every producer of the id is fenced. What is prepared stays open with ``keep_prepared``, and can
-    be ended with the producer id and epoch that are returned, once (`end_prepared_transaction`);
-    without it, it is aborted.
+    Every producer of the id is fenced. With ``keep_prepared`` the transaction stays open, and can
+    be ended once with the returned producer id and epoch (`end_prepared_transaction`); without it,
+    it is aborted.
 
     Args:
         cluster: where.
         transactional_id: whose transaction.
-        keep_prepared: do not abort what is open.
+        keep_prepared: do not abort the open transaction.
         enable_two_phase_commit: transactions of the id do not time out from now on.
         transaction_timeout_ms: the timeout of those that do.
 
     Raises:
-        TwoPhaseCommitError: the broker does not know two-phase commit, or does not allow it.
+        TwoPhaseCommitError: the broker does not support two-phase commit, or does not allow it.
         KafkaError: the coordinator refused, or could not be asked in time.
     """
-    coordinator = Coordinator(transactional_id, TRANSACTION_KEY_TYPE)
-    recovered = yield from init_two_phase(
+    coordinator = transactions.Coordinator(transactional_id, TRANSACTION_KEY_TYPE)
+    return init_two_phase(
         cluster,
         coordinator,
-        Identity(transactional_id),
+        transactions.Identity(transactional_id),
         transaction_timeout_ms,
         enable_two_phase_commit=enable_two_phase_commit,
         keep_prepared=keep_prepared,
     )
-    return recovered
 
 
 def end_prepared_transaction(
-    cluster: Cluster,
-    transactional_id: str,
-    prepared: PreparedTransactionState,
-    *,
-    commits: bool,
+    cluster: Cluster, transactional_id: str, prepared: PreparedTransactionState, *, commits: bool
 ) -> Plan[None]:
     """Commit or abort a transaction that its producer has left open, from any process.
 
     It may be repeated: the same decision about the same transaction succeeds again, until another
-    producer begins with the transactional id. The producer that prepared it cannot be used after
-    it.
+    producer starts with the transactional id. The producer that prepared it cannot be used
+    afterwards.
 
     Args:
         cluster: where.
         transactional_id: whose transaction.
         prepared: its producer id and epoch.
-        commits: whether it shall be seen.
+        commits: commit or abort.
 
     Raises:
         TransactionAbortedError: it cannot be committed: it is aborted.
         TransactionStateError: it cannot be aborted: it is committed.
-        FencedError: another producer has begun with the id, which ends what is open; nobody can
-            tell from here how this transaction ended.
+        FencedError: another producer has started with the id, which ended the transaction; its
+            outcome cannot be determined from here.
         CommitUnknownError: the coordinator did not answer in time; repeat it.
         KafkaError: the coordinator refused, or could not be asked in time.
     """
-    coordinator = Coordinator(transactional_id, TRANSACTION_KEY_TYPE)
-    version = yield from ask_transaction_version(cluster, coordinator)
+    coordinator = transactions.Coordinator(transactional_id, TRANSACTION_KEY_TYPE)
+    version = yield from transactions.ask_transaction_version(cluster, coordinator)
     yield from _end(cluster, coordinator, prepared, commits=commits, version=version)
 
 
 def complete_transaction(
     cluster: Cluster, transactional_id: str, prepared: PreparedTransactionState | None
 ) -> Plan[TransactionOutcome]:
-    """Do what an external coordinator has decided, after a crash (KIP-939).
+    """Carry out what an external coordinator has decided, after a crash (KIP-939).
 
-    Takes over the transactional id. If the transaction that is open there is the one that the
-    coordinator has stored, it is committed; if it is another one, or the coordinator has stored
-    none, it is aborted.
+    Takes over the transactional id. If its open transaction is the one that the coordinator has
+    stored, it is committed; if it is another one, or none is stored, it is aborted.
 
     Args:
         cluster: where.
@@ -210,20 +190,20 @@ def complete_transaction(
         prepared: what is stored with the external coordinator's own committed data; None: nothing.
 
     Returns:
-        What was done; `TransactionOutcome.NONE_OPEN` when there was nothing to do: what is stored
-        was decided before.
+        What was done; `TransactionOutcome.NONE_OPEN` if there was nothing to do, because the stored
+        transaction was decided before.
 
     Raises:
-        TwoPhaseCommitError: the broker does not know two-phase commit, or does not allow it.
-        FencedError: another one has taken over the transactional id meanwhile.
+        TwoPhaseCommitError: the broker does not support two-phase commit, or does not allow it.
+        FencedError: another process has taken over the transactional id meanwhile.
         CommitUnknownError: the coordinator did not answer in time; repeat it.
         KafkaError: the coordinator refused, or could not be asked in time.
     """
-    coordinator = Coordinator(transactional_id, TRANSACTION_KEY_TYPE)
+    coordinator = transactions.Coordinator(transactional_id, TRANSACTION_KEY_TYPE)
     recovered = yield from init_two_phase(
         cluster,
         coordinator,
-        Identity(transactional_id),
+        transactions.Identity(transactional_id),
         NO_TIMEOUT_MS,
         enable_two_phase_commit=True,
         keep_prepared=True,
@@ -238,52 +218,51 @@ def complete_transaction(
 
 def _end(
     cluster: Cluster,
-    coordinator: Coordinator,
+    coordinator: transactions.Coordinator,
     prepared: PreparedTransactionState,
     *,
     commits: bool,
     version: int,
 ) -> Plan[None]:
     try:
-        yield from end_transaction(
+        yield from transactions.end_transaction(
             cluster,
             coordinator,
-            Identity(coordinator.key, prepared.producer_id, prepared.producer_epoch),
+            transactions.Identity(coordinator.key, prepared.producer_id, prepared.producer_epoch),
             commits=commits,
             has_own_epochs=version >= EPOCH_PER_TRANSACTION,
         )
-    except KafkaError as error:
+    except errors.KafkaError as error:
         raise ending_error(coordinator, prepared, error, commits=commits) from error
 
 
 def ending_error(
-    coordinator: Coordinator,
+    coordinator: transactions.Coordinator,
     prepared: PreparedTransactionState,
-    error: KafkaError,
+    error: errors.KafkaError,
     *,
     commits: bool,
-) -> KafkaError:
-    """What those hear who could not end a prepared transaction."""
+) -> errors.KafkaError:
     what = f"the prepared transaction {prepared} of {coordinator.key!r}"
-    told: KafkaError
+    failure: errors.KafkaError
     if error.code in _NOT_OPEN and commits:
-        told = TransactionAbortedError(
-            f"{what} cannot be committed: it was aborted, by somebody or because it took longer "
-            f"than its timeout ({error}); nothing of it will be seen"
+        failure = errors.TransactionAbortedError(
+            f"{what} cannot be committed: it was aborted, elsewhere or because it took longer "
+            f"than its timeout ({error}); none of it will be visible"
         )
     elif error.code in _NOT_OPEN:
-        told = TransactionStateError(
+        failure = errors.TransactionStateError(
             f"{what} cannot be aborted: it is not open, and was not aborted before ({error})"
         )
     elif error.code in FENCED or error.code is _FORGOTTEN:
-        told = FencedError(
-            f"{what} belongs to nobody any more: another producer has begun with this "
-            f"transactional id, or its timeout is over, or the coordinator has forgotten it "
-            f"({error}); it is ended, and only what was written can tell how"
+        failure = errors.FencedError(
+            f"{what} has no owner: another producer has started with this transactional id, or "
+            f"its timeout has expired, or the coordinator has forgotten it ({error}); it has "
+            f"ended, and only what was written shows how"
         )
     elif error.is_retriable and coordinator.is_unanswered:
-        told = CommitUnknownError(f"nobody knows whether {what} is ended: {error}; repeat it")
+        failure = errors.CommitUnknownError(f"{what} may or may not have ended: {error}; repeat it")
     else:
         return error
-    told.code = error.code
-    return told
+    failure.code = error.code
+    return failure

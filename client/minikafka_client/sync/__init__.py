@@ -1,56 +1,35 @@
-"""The blocking face: the same classes for programs without trio.
+"""The blocking API: the same classes for programs without trio.
 
-`AdminClient`, `Reader`, `Writer` and `TransactionalWriter` work on blocking sockets: no thread, no
-trio. `Producer` and `Consumer` need work in the background and run the trio face in a thread of
-their own.
+`AdminClient`, `Reader`, `Writer` and `TransactionalWriter` use blocking sockets, and neither
+threads nor trio. `Producer` and `Consumer` need background work: each runs the trio class in a
+thread of its own.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from minikafka_client.exports import lazy_exports
+
 if TYPE_CHECKING:
-    from minikafka_client.sync.admin import AdminClient
-    from minikafka_client.sync.consumer import Consumer
-    from minikafka_client.sync.delivery import Delivery
-    from minikafka_client.sync.producer import Producer
-    from minikafka_client.sync.reader import Reader
-    from minikafka_client.sync.transaction import Transaction
-    from minikafka_client.sync.transactional_writer import TransactionalWriter
-    from minikafka_client.sync.writer import Writer
+    from minikafka_client.sync.admin import AdminClient as AdminClient
+    from minikafka_client.sync.consumer import Consumer as Consumer
+    from minikafka_client.sync.producer import Deliveries as Deliveries
+    from minikafka_client.sync.producer import Delivery as Delivery
+    from minikafka_client.sync.producer import Producer as Producer
+    from minikafka_client.sync.producer import Transaction as Transaction
+    from minikafka_client.sync.reader import Reader as Reader
+    from minikafka_client.sync.transactional_writer import (
+        TransactionalWriter as TransactionalWriter,
+    )
+    from minikafka_client.sync.writer import Writer as Writer
 
-__all__ = [
-    "AdminClient",
-    "Consumer",
-    "Delivery",
-    "Producer",
-    "Reader",
-    "Transaction",
-    "TransactionalWriter",
-    "Writer",
-]
-
-_HOME = {
-    "AdminClient": "admin",
-    "Consumer": "consumer",
-    "Delivery": "delivery",
-    "Producer": "producer",
-    "Reader": "reader",
-    "Transaction": "transaction",
-    "TransactionalWriter": "transactional_writer",
-    "Writer": "writer",
+_HOMES = {
+    "admin": "AdminClient",
+    "consumer": "Consumer",
+    "producer": "Deliveries Delivery Producer Transaction",
+    "reader": "Reader",
+    "transactional_writer": "TransactionalWriter",
+    "writer": "Writer",
 }
-
-
-def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

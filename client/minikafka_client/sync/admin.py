@@ -3,45 +3,101 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from typing import Final, Self, TypeVar, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import (
+    Any,
+    Concatenate,
+    Final,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from minikafka_client.core.cluster import Cluster, parse_bootstrap
-from minikafka_client.options import ConnectionConfig, ConnectionOptions
+from minikafka_client.options import ConnectionConfig, ConnectionOptions, connection_config
 from minikafka_client.plans import (
     brokers,
     configs,
     group_offsets,
     groups,
-    hanging,
+    hanging_transactions,
     offsets,
     topics,
     transaction_admin,
     two_phase_commit,
 )
-from minikafka_client.plans.ask import Plan
-from minikafka_client.sync.method import method
+from minikafka_client.plans.plan import Plan
+from minikafka_client.properties import admin_options
+from minikafka_client.signatures import as_method_of_plan, with_options
 from minikafka_client.sync.network import BlockingNetwork
 
 _Result = TypeVar("_Result")
+
+
+_P = ParamSpec("_P")
+_Returned = TypeVar("_Returned", covariant=True)
+
+
+class _RunsPlans(Protocol):
+    def run_plan(self, start: Callable[[Cluster], Plan[_Result]]) -> _Result: ...
+
+
+class PlanMethod(Protocol[_P, _Returned]):
+    """A method with the parameters of a plan, for type checkers."""
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Callable[Concatenate[Any, _P], _Returned]: ...
+
+    @overload
+    def __get__(self, instance: _RunsPlans, owner: type) -> Callable[_P, _Returned]: ...
+
+
+def method(plan: Callable[Concatenate[Cluster, _P], Plan[_Result]]) -> PlanMethod[_P, _Result]:
+    """A method that runs ``plan``; it has the plan's signature and docstring."""
+
+    def run(self: _RunsPlans, *args: _P.args, **kwargs: _P.kwargs) -> _Result:
+        return self.run_plan(lambda cluster: plan(cluster, *args, **kwargs))
+
+    return cast("PlanMethod[_P, _Result]", as_method_of_plan(run, plan))
 
 
 class AdminClient:
     """Administers a cluster: ``with AdminClient("localhost:9092") as admin``.
 
     Args:
-        bootstrap: ``"host:port"``, several with commas between, or a sequence of them.
+        bootstrap_servers: ``"host:port"``, several with commas between, or a sequence of them.
         connection: see `minikafka_client.options.ConnectionConfig`.
 
-    Every method raises `KafkaError`. What may succeed later is retried until ``api_timeout_ms``
-    is over; an unknown topic is not.
+    Every method raises `KafkaError`. What may succeed later is retried until
+    ``default_api_timeout_ms`` is over; an unknown topic is not.
     """
 
+    @with_options(ConnectionConfig)
     def __init__(
-        self, bootstrap: str | Sequence[str], **connection: Unpack[ConnectionOptions]
+        self, bootstrap_servers: str | Sequence[str], **connection: Unpack[ConnectionOptions]
     ) -> None:
-        config = ConnectionConfig(**connection)
-        self._network = BlockingNetwork(Cluster(parse_bootstrap(bootstrap)), config, random.random)
+        config = connection_config(connection, type(self).__name__)
+        self._network = BlockingNetwork(
+            Cluster(parse_bootstrap(bootstrap_servers)), config, random.random
+        )
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> Self:
+        """Make an admin client of a dictionary for confluent-kafka, or of Java properties.
+
+        ``{"bootstrap.servers": "localhost:9092", "client.id": "a"}``: the names are Kafka's, or
+        librdkafka's where they mean the same; `minikafka_client.properties` has them all.
+
+        Raises:
+            TypeError: Kafka has no such property.
+            ValueError: a property cannot be set here, or its value is malformed.
+        """
+        bootstrap_servers, options = admin_options(config, cls.__name__)
+        return cls(bootstrap_servers, **options)
 
     def __enter__(self) -> Self:
         return self
@@ -50,7 +106,7 @@ class AdminClient:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; leaving the block does it, too."""
+        """Close all connections; leaving the block does, too."""
         self._network.close()
 
     def run_plan(self, start: Callable[[Cluster], Plan[_Result]]) -> _Result:
@@ -77,9 +133,9 @@ class AdminClient:
     list_transactions: Final = method(transaction_admin.list_transactions)
     describe_transactions: Final = method(transaction_admin.describe_transactions)
     fence_producers: Final = method(transaction_admin.fence_producers)
-    describe_producers: Final = method(hanging.describe_producers)
-    find_hanging_transactions: Final = method(hanging.find_hanging_transactions)
-    abort_hanging_transaction: Final = method(hanging.abort_hanging_transaction)
+    describe_producers: Final = method(hanging_transactions.describe_producers)
+    find_hanging_transactions: Final = method(hanging_transactions.find_hanging_transactions)
+    abort_hanging_transaction: Final = method(hanging_transactions.abort_hanging_transaction)
     recover_transaction: Final = method(two_phase_commit.recover_transaction)
     end_prepared_transaction: Final = method(two_phase_commit.end_prepared_transaction)
     complete_transaction: Final = method(two_phase_commit.complete_transaction)

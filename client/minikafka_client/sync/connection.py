@@ -21,17 +21,17 @@ from minikafka_client.errors import (
     UnreadableResponseError,
 )
 from minikafka_client.options import ConnectionConfig
-from minikafka_client.plans import greeting
+from minikafka_client.plans import handshake
 from minikafka_client.sockets import SOCKETS_ARE_FILES, unwritten
 
 
 class BlockingConnection:
-    """An open connection; requests may be submitted one after the other and then received.
+    """An open connection; several requests may be submitted before answers are received.
 
     Raises:
-        ConnectionLostError: nobody listens there, or TLS failed.
-        AuthenticationError: one of the two does not believe the other.
-        KafkaError: the peer does not speak Kafka's protocol.
+        ConnectionLostError: the connection was refused, or TLS failed.
+        AuthenticationError: one side does not trust the other.
+        KafkaError: the peer does not speak the Kafka protocol.
     """
 
     def __init__(self, address: Address, config: ConnectionConfig) -> None:
@@ -41,7 +41,7 @@ class BlockingConnection:
         self._config = config
         self._wire = Wire(config.client_id)
         self._frames = FrameBuffer(config.response_size_bytes_max)
-        timeout_s = config.connect_timeout_ms / 1000
+        timeout_s = config.socket_connection_setup_timeout_ms / 1000
         deadline = time.monotonic() + timeout_s
         try:
             plain = socket.create_connection(address, timeout_s)
@@ -56,12 +56,12 @@ class BlockingConnection:
             ) from error
         except OSError as error:
             raise ConnectionLostError(f"cannot connect to {self.address}: {error}") from error
-        # A socket with a timeout does not block; so what it takes can be written without a look.
+        # A socket with a timeout is non-blocking underneath, so a write returns at once.
         self._descriptor = plain.fileno() if context is None and SOCKETS_ARE_FILES else None
         self._greet(address, deadline)
 
     def _greet(self, address: Address, deadline: float) -> None:
-        plan = greeting.greet(address, self._config.sasl)
+        plan = handshake.shake_hands(address, self._config.sasl)
         try:
             request, version = next(plan)
             while True:
@@ -74,28 +74,20 @@ class BlockingConnection:
             raise
 
     def fileno(self) -> int:
-        """The socket, for ``select``."""
         return self._socket.fileno()
 
     @property
     def has_received(self) -> bool:
-        """Whether `receive` would not have to wait although the socket looks idle (TLS)."""
+        """Whether TLS has decrypted bytes, although the socket looks idle."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def deadline(self) -> float | None:
-        """When the oldest request is overdue; None when nothing waits."""
         return self._wire.deadline()
 
     def __len__(self) -> int:
-        """How many requests are unanswered."""
         return len(self._wire)
 
     def version_for(self, request: Request, version_min: int = 0, version_max: int = 32767) -> int:
-        """The version in which this broker gets this request.
-
-        Raises:
-            UnsupportedByBrokerError: there is none.
-        """
         return self.versions.version_for(type(request), version_min, version_max)
 
     def submit(
@@ -106,11 +98,11 @@ class BlockingConnection:
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Send a request; a later `receive` hands its answer to ``on_answer``.
+        """Send a request; a later `receive` passes its answer to ``on_answer``.
 
         Raises:
-            ConnectionLostError: the connection is closed or broke.
-            UnsendableRequestError: a value in the request cannot travel.
+            ConnectionLostError: the connection is closed, or was lost.
+            UnsendableRequestError: a value in the request cannot be encoded.
         """
         if self.is_closed:
             raise NotConnectedError(f"the connection to {self.address} is closed")
@@ -121,12 +113,7 @@ class BlockingConnection:
         self._send(buffers, timeout_ms)
 
     def send_only(self, request: Request, version: int) -> None:
-        """Send a request that is never answered (Produce with acks=0).
-
-        Raises:
-            ConnectionLostError: the connection is closed or broke.
-            UnsendableRequestError: a value in the request cannot travel.
-        """
+        """Send a request that is never answered (Produce with acks=0); raises as `submit`."""
         if self.is_closed:
             raise NotConnectedError(f"the connection to {self.address} is closed")
         self._send(self._wire.encode(request, version), self._config.request_timeout_ms)
@@ -145,9 +132,9 @@ class BlockingConnection:
             raise lost from error
 
     def receive(self) -> None:
-        """Wait for bytes and hand out the answers that they complete.
+        """Wait for bytes, and deliver the answers that they complete.
 
-        When the connection breaks, everything that waits is answered with the error.
+        If the connection is lost, all requests in flight are answered with the error.
         """
         deadline = self._wire.deadline()
         if self.is_closed or deadline is None:
@@ -173,11 +160,7 @@ class BlockingConnection:
             self.close(UnreadableResponseError(f"{self.address}: {error}"))
 
     def call(self, request: Request, version: int, *, timeout_ms: float | None = None) -> Response:
-        """Send a request and wait for its response.
-
-        Raises:
-            KafkaError: the connection was lost, or the broker did not answer in time.
-        """
+        """Send a request and wait for its response; raises if it is lost or overdue."""
         answers: list[Answer] = []
         self.submit(request, version, answers.append, timeout_ms=timeout_ms)
         while not answers:
@@ -188,7 +171,7 @@ class BlockingConnection:
         return answer
 
     def close(self, reason: KafkaError | None = None) -> None:
-        """Close the socket; what is unanswered hears ``reason``. May be called more than once."""
+        """Close the socket; requests in flight fail with ``reason``. Idempotent."""
         if self.is_closed:
             return
         self.is_closed = True

@@ -1,20 +1,27 @@
-"""All connections of one blocking client, and the driver that runs plans over them."""
+"""The connections of one blocking client, and the driver that runs plans over them."""
 
 from __future__ import annotations
 
+import math
 import selectors
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from minikafka.protocol.messages import metadata
 from minikafka.protocol.schema import Request, Response
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.core.cluster import Address, Cluster
 from minikafka_client.core.wire import Answer
-from minikafka_client.errors import ClosedError, ConnectionLostError, KafkaError
+from minikafka_client.errors import (
+    ClosedError,
+    ConnectionLostError,
+    KafkaError,
+    UnsendableRequestError,
+)
 from minikafka_client.options import ConnectionConfig
-from minikafka_client.plans.ask import ANY_BROKER, Ask, Call, CallAll, Pause, Plan, RetryPause
+from minikafka_client.plans.plan import ANY_BROKER, Ask, Call, CallAll, Pause, Plan, RetryPause
+from minikafka_client.plans.rounds import refresh_metadata
 from minikafka_client.sync.connection import BlockingConnection
 
 _Result = TypeVar("_Result")
@@ -34,14 +41,7 @@ def _wait_readable(
 
 
 class BlockingNetwork:
-    """Connects to brokers when they are needed, and finds them.
-
-    Args:
-        cluster: what is known of the brokers; every metadata response updates it.
-        config: how to connect.
-        dice: random numbers from 0 to 1, for back-off and for the choice of a broker.
-        sleep: waits for so many seconds.
-    """
+    """Finds brokers, and connects to them on demand; metadata responses update ``cluster``."""
 
     def __init__(
         self,
@@ -63,11 +63,7 @@ class BlockingNetwork:
         self._failures: dict[int | Address, tuple[int, float]] = {}
 
     def connect(self, node: int | Address) -> BlockingConnection:
-        """The open connection to a broker (node id or address), opened now if need be.
-
-        Raises:
-            KafkaError: the broker cannot be reached or does not speak Kafka's protocol.
-        """
+        """The connection to a broker (node id or address); opens it if needed."""
         self._check_open()
         address = self._address(node)
         known = self._connections.get(node)
@@ -98,15 +94,13 @@ class BlockingNetwork:
             return node
         broker = self.cluster.brokers.get(node)
         if broker is None:
-            raise ConnectionLostError(f"broker {node} is not in the cluster's metadata (any more)")
+            raise ConnectionLostError(
+                f"broker {node} is not, or no longer, in the cluster's metadata"
+            )
         return broker.host, broker.port
 
     def connect_any(self) -> BlockingConnection:
-        """A connection to whichever broker answers: an open one, a known one, a bootstrap server.
-
-        Raises:
-            KafkaError: none of them can be reached.
-        """
+        """A connection to any broker: an open one, a known one, or a bootstrap server."""
         self._check_open()
         candidates: list[int | Address] = [*self.cluster.brokers]
         candidates.sort(key=lambda _node: self._dice())
@@ -126,21 +120,41 @@ class BlockingNetwork:
         listed = "; ".join(str(error) for error in errors)
         raise ConnectionLostError(f"no broker can be reached: {listed}") from errors[0]
 
+    def submit(
+        self,
+        node: int,
+        request: Request,
+        version_min: int,
+        version_max: int,
+        on_answer: Callable[[Answer], None],
+    ) -> KafkaError | None:
+        """Send a request; returns why it was not sent, or None if ``on_answer`` will be called."""
+        try:
+            connection = self.connect(node)
+            version = connection.version_for(request, version_min, version_max)
+        except KafkaError as error:
+            return error
+        try:
+            connection.submit(request, version, on_answer)
+        except UnsendableRequestError as error:
+            return error
+        except KafkaError:
+            pass  # closing the connection has answered the request
+        return None
+
     def close(self) -> None:
-        """Close all connections."""
         self.is_closed = True
         for _address, connection in self._connections.values():
             connection.close()
 
     @property
     def has_unanswered(self) -> bool:
-        """Whether anything is on its way."""
         return any(len(c) and not c.is_closed for _, c in self._connections.values())
 
     def wait(self, deadline: float | None) -> bool:
-        """Hand out answers as they come; False when none came until ``deadline`` (None: ever).
+        """Deliver answers as they arrive; False if none did before ``deadline`` (None: no limit).
 
-        A connection whose oldest request is overdue is closed, which answers it, too.
+        A connection whose oldest request is overdue is closed, which answers its requests.
         """
         waiting = [c for _, c in self._connections.values() if len(c) and not c.is_closed]
         now = time.monotonic()
@@ -149,11 +163,11 @@ class BlockingNetwork:
         timeout_s = None if until is None else max(0.0, until - now)
         if not waiting:
             if timeout_s is None:
-                raise RuntimeError("nothing is on its way and nothing is due: a bug of the client")
+                raise RuntimeError("nothing is in flight and nothing is due: a bug in the client")
             self._sleep(timeout_s)
             return False
         if len(waiting) == 1 and until == waiting[0].deadline():
-            waiting[0].receive()  # it waits no longer than that
+            waiting[0].receive()  # it waits no longer than the deadline
             return True
         ready = [connection for connection in waiting if connection.has_received]
         if not ready:
@@ -165,8 +179,8 @@ class BlockingNetwork:
         return bool(ready or overdue)
 
     def run_plan(self, start: Callable[[Cluster], Plan[_Result]]) -> _Result:
-        """Drive a plan to its end; retries stop when ``api_timeout_ms`` is over."""
-        deadline = time.monotonic() + self.config.api_timeout_ms / 1000
+        """Drive a plan to its end; retries stop after ``default_api_timeout_ms``."""
+        deadline = time.monotonic() + self.config.default_api_timeout_ms / 1000
         plan = start(self.cluster)
         try:
             ask = next(plan)
@@ -202,7 +216,7 @@ class BlockingNetwork:
         return None
 
     def _call_all(self, calls: Sequence[Call]) -> list[Answer]:
-        """Send everything first, then receive: brokers work at the same time."""
+        """Send everything first, then receive, so that brokers work in parallel."""
         answers: list[Answer | None] = [None] * len(calls)
         connections: list[BlockingConnection] = []
         for index, call in enumerate(calls):
@@ -229,7 +243,48 @@ class BlockingNetwork:
         return connection
 
     def _learn(self, request: Request, response: Response) -> None:
-        if isinstance(response, MetadataResponse):
-            assert isinstance(request, MetadataRequest)
+        if isinstance(response, metadata.Response):
+            assert isinstance(request, metadata.Request)
             is_complete = request.topics is None
             self.cluster.update(response, time.monotonic(), is_complete=is_complete)
+
+
+class StaleMetadata:
+    """Collects topics, and refreshes their metadata when it is time."""
+
+    def __init__(self, network: BlockingNetwork, retry: Backoff) -> None:
+        self._network = network
+        self._retry = retry
+        self._topics: set[str] = set()
+        self._due_at = math.inf
+        self._next_at = 0.0
+        self._attempts = 0
+        self.last_error: KafkaError | None = None
+
+    def want(self, topics: Iterable[str]) -> None:
+        self._topics.update(topics)
+        self._due_at = self._next_at
+
+    @property
+    def due_at(self) -> float | None:
+        """When to call `refresh_if_due`; None if nothing is stale."""
+        return None if self._due_at == math.inf else self._due_at
+
+    def refresh_if_due(self) -> bool:
+        """Refresh if it is time; returns whether it was."""
+        if time.monotonic() < self._due_at:
+            return False
+        names = sorted(self._topics)
+        self._due_at = math.inf
+        before = self._network.cluster.updated_at
+        try:
+            self._network.run_plan(lambda _cluster: refresh_metadata(names))
+            self.last_error = None
+        except KafkaError as error:
+            self.last_error = error
+        now = time.monotonic()
+        # Electing a leader takes a moment, so consecutive refreshes back off.
+        self._attempts = 0 if now - before > 10.0 else self._attempts + 1
+        self._next_at = now + self._retry.seconds(self._attempts)
+        self._topics.clear()
+        return True

@@ -1,103 +1,153 @@
 """The producer for ordinary programs: records go into the buffer in the caller's thread.
 
-Only what concerns a whole batch crosses to the thread that runs trio, so that a record costs about
-the same as with the trio face.
+Only what concerns a whole batch crosses to the trio thread, so a record costs about as much as with
+the trio producer.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Sequence
-from time import time, time_ns
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, cast
+from collections.abc import Iterable
+from threading import Event
+from time import monotonic, time
+from typing import Generic, Self
 
 from minikafka_client.core.appender import NoMetadata, NoRoom
 from minikafka_client.core.plain_records import OVERHEAD_SIZE_BYTES
-from minikafka_client.core.producer_batch import ProducerBatch
-from minikafka_client.core.serializing import Serializers
-from minikafka_client.errors import BufferFullError, ClosedError
-from minikafka_client.options import split_options
-from minikafka_client.producer_options import ProducerConfig, ProducerOptions
-from minikafka_client.statistics import ProducerStatistics
-from minikafka_client.sync.delivery import Delivery
-from minikafka_client.sync.portal import Held, Portal
-from minikafka_client.sync.transaction import Transaction
-from minikafka_client.trio_face.producing import Producing
+from minikafka_client.core.producer_batch import BatchState, ProducerBatch
+from minikafka_client.core.record_handle import RecordHandle, RecordHandles, metadata_of
+from minikafka_client.signatures import ExcDetails
+from minikafka_client.sync.trio_thread import ContextProxy, Proxy, blocking
+from minikafka_client.trio_api import producer as trio_producer
+from minikafka_client.trio_api import transactions as trio_transaction
+from minikafka_client.trio_api.delivery import wait_until_done
+from minikafka_client.trio_api.producer import ProducerBase
+from minikafka_client.trio_api.producer_engine import ProducerEngine
+from minikafka_client.trio_api.transactions import HasGroup
 from minikafka_client.types import (
+    GroupMetadata,
     Headers,
     Key,
-    PreparedTransactionState,
+    Offsets,
     ProducerRecord,
-    TransactionOutcome,
+    RecordMetadata,
     Value,
 )
 
-if TYPE_CHECKING:
-    from minikafka_client.serializers import Serializer
+
+class Delivery(RecordHandle):
+    """The delivery of one record: ``delivery.result()`` returns a `RecordMetadata` or raises."""
+
+    __slots__ = ()
+
+    def result(self, timeout_s: float | None = None) -> RecordMetadata:
+        """Wait for the outcome.
+
+        Raises:
+            KafkaError: the record was not delivered.
+            TimeoutError: it is not decided after ``timeout_s``.
+        """
+        _wait_until_done([self[0]], timeout_s)
+        return metadata_of(*self)
 
 
-class Producer(Generic[Key, Value]):
+class Deliveries(RecordHandles[Delivery]):
+    """The handles of many records; ``deliveries.result()`` returns a list of `RecordMetadata`."""
+
+    def __init__(self) -> None:
+        super().__init__(Delivery)
+
+    def result(self, timeout_s: float | None = None) -> list[RecordMetadata]:
+        """Wait until all are decided.
+
+        Raises:
+            KafkaError: why the first of the records that failed was not delivered.
+            TimeoutError: some are not decided after ``timeout_s``.
+        """
+        _wait_until_done(self._batches(), timeout_s)
+        return self._results()
+
+
+def _wait_until_done(batches: list[ProducerBatch], timeout_s: float | None) -> None:
+    deadline = None if timeout_s is None else monotonic() + timeout_s
+    for batch in [each for each in batches if each.state is not BatchState.DONE]:
+        done = Event()
+        # The trio thread first sets DONE and then calls what it finds here. What is added too late
+        # to be called sees DONE.
+        batch.on_done.append(done.set)
+        if batch.state is not BatchState.DONE:
+            remaining_s = None if deadline is None else max(0.0, deadline - monotonic())
+            if not done.wait(remaining_s):
+                raise TimeoutError(f"the delivery is not decided after {timeout_s} s")
+
+
+class Transaction(Proxy[trio_transaction.Transaction]):
+    """One transaction of a producer: ``with producer.transaction() as transaction``.
+
+    Raises (when the block is left without an exception):
+        TransactionAbortedError: something could not be delivered, or it took too long; it was
+            aborted, and may be retried.
+        FencedError: another producer with the same ``transactional_id`` took over.
+        CommitUnknownError: the coordinator did not answer within ``delivery_timeout_ms``.
+        KafkaError: the producer can no longer be used.
+    """
+
+    def __enter__(self) -> Self:
+        self._thread.call(self._trio.__aenter__)
+        return self
+
+    def __exit__(self, *details: *ExcDetails) -> None:
+        self._thread.call(self._trio.__aexit__, *details)
+
+    def send_offsets(self, offsets: Offsets, consumer: HasGroup | GroupMetadata | str) -> None:
+        """Commit offsets of a consumer's group when, and only when, the transaction is committed.
+
+        The coordinator checks that the consumer is still a member (KIP-447). A group id alone, or a
+        consumer that is not subscribed, commits for a group without members.
+
+        Raises:
+            CommitFailedError: the consumer has been removed from its group; leave the block.
+            TransactionAbortableError: the offsets were refused; leave the block.
+            TransactionStateError: the transaction is not open.
+            FencedError: the producer or the member has been replaced.
+        """
+        if not isinstance(consumer, (GroupMetadata, str)):
+            consumer = consumer.group_metadata()  # in this thread: it may be a blocking one
+        self._thread.call(self._trio.send_offsets, offsets, consumer)
+
+    prepare = blocking(trio_transaction.Transaction.prepare)
+
+
+class Producer(
+    ProducerBase[Key, Value], ContextProxy[trio_producer.Producer[Key, Value]], Generic[Key, Value]
+):
     """Sends records: ``with Producer("localhost:9092", acks="all") as producer``.
 
-    All threads may send. Leaving the block flushes; leaving it with an exception drops what is not
-    sent yet, and those handles raise `ClosedError`. With a ``transactional_id`` everything is sent
-    inside of `transaction` blocks.
+    Any thread may send. Leaving the block flushes; an exception drops what is not yet sent, and its
+    handles raise `ClosedError`. With a ``transactional_id``, everything is sent inside
+    `transaction` blocks.
 
     Args:
-        bootstrap: ``"host:port"``, several with commas between, or a sequence of them.
-        key_serializer, value_serializer: what makes bytes of keys and values; see
+        bootstrap_servers: ``"host:port"``, several with commas between, or a sequence of them.
+        key_serializer, value_serializer: convert keys and values to bytes; see
             `minikafka_client.serializers`. None: they are bytes.
         options: see `minikafka_client.producer_options.ProducerConfig` and
             `minikafka_client.options.ConnectionConfig`.
 
     Raises:
+        TypeError: there is no such option.
         ValueError: an option is refused.
     """
 
-    def __init__(
-        self,
-        bootstrap: str | Sequence[str],
-        *,
-        key_serializer: Serializer[Key] | None = None,
-        value_serializer: Serializer[Value] | None = None,
-        **options: Unpack[ProducerOptions],
-    ) -> None:
-        connection, config = split_options(options, ProducerConfig)
-        self._max_block_s = config.max_block_ms / 1000
-        self._lock = threading.RLock()
-        self._portal = Portal("Producer")
-        self._make = lambda: Producing(
-            bootstrap,
-            connection,
-            config,
-            serializers=Serializers(key_serializer, value_serializer),
-            lock=self._lock,
-            soon=self._portal.token.run_sync_soon,
-        )
-        self._held: Held[Producing] | None = None
-        self._sticky: dict[str, ProducerBatch] = {}
+    _is_shared = True
 
-    def __enter__(self) -> Self:
-        self._held = self._portal.enter(self._make)
-        self._sticky = self._held.value.sticky
-        return self
+    def _use(self, engine: ProducerEngine) -> None:
+        super()._use(engine)
+        self._lock = engine.loop.lock
+        self._open_with_block(trio_producer.Producer[Key, Value]._around(engine))
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        held, self._held = self._held, None
+    def __exit__(self, *details: *ExcDetails) -> None:
         self._sticky = {}
-        if held is not None:
-            held.close(exc_type, exc, traceback)
-
-    def _producing(self) -> Producing:
-        if self._held is None:
-            raise ClosedError("use the Producer inside its `with` block")
-        return self._held.value
+        super().__exit__(*details)
 
     def send_nowait(
         self,
@@ -118,7 +168,7 @@ class Producer(Generic[Key, Value]):
         """
         with self._lock:
             if key is None and partition is None and timestamp_ms is None and not headers:
-                # The same as below for most records, in a third of the time.
+                # The same as `_put` for most records, in a third of the time.
                 batch = self._sticky.get(topic)
                 if batch is not None and type(value) is bytes:
                     room = batch.room - len(value)
@@ -129,34 +179,11 @@ class Producer(Generic[Key, Value]):
                         batch.record_count = index + 1
                         return Delivery((batch, index))
             try:
-                return self._append(topic, value, key, partition, timestamp_ms, headers)
-            except NoMetadata as reason:
-                producing = self._producing()
-                self._portal.token.run_sync_soon(producing.keeper.want, [topic])
-                raise BufferFullError(
-                    f"the partitions of topic {topic!r} are not known yet; use send, which waits"
-                ) from reason
-            except NoRoom as reason:
-                raise BufferFullError("the buffer is full; use send, which waits") from reason
-
-    def _append(
-        self,
-        topic: str,
-        value: Value | None,
-        key: Key | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Headers,
-    ) -> Delivery:
-        """Append a record; those that follow it within a millisecond find the short way open."""
-        append = self._producing().append
-        with self._lock:
-            if timestamp_ms is not None:
-                return Delivery(append(topic, value, key, partition, timestamp_ms, headers))
-            now_ms = time_ns() // 1_000_000
-            batch, index = append(topic, value, key, partition, now_ms, headers)
-            batch.now_until_s = (now_ms + 1) / 1000
-            return Delivery((batch, index))
+                return Delivery(self._put(topic, value, key, partition, timestamp_ms, headers))
+            except (NoMetadata, NoRoom) as reason:
+                if isinstance(reason, NoMetadata):
+                    self._thread.token.run_sync_soon(self._engine.keeper.want, [topic])
+                raise self._would_wait(topic, reason) from None
 
     def send(
         self,
@@ -170,49 +197,79 @@ class Producer(Generic[Key, Value]):
     ) -> Delivery:
         """Put a record into the buffer; waits for metadata and for room in the buffer.
 
-        The returned handle says later where the record went.
+        The returned handle later has the partition and offset of the record.
 
         Raises:
-            KafkaError: the topic's metadata or room was not to be had within ``max_block_ms``.
+            KafkaError: no metadata or no room in the buffer within ``max_block_ms``.
             RecordTooLargeError: the record can never be sent.
         """
-        producing = self._producing()
+        with self._lock:
+            if key is None and partition is None and timestamp_ms is None and not headers:
+                # The same as `_put` for most records, in a third of the time.
+                batch = self._sticky.get(topic)
+                if batch is not None and type(value) is bytes:
+                    room = batch.room - len(value)
+                    if room >= 0 and time() < batch.now_until_s:
+                        batch.values.append(value)
+                        batch.room = room - OVERHEAD_SIZE_BYTES
+                        index = batch.record_count
+                        batch.record_count = index + 1
+                        return Delivery((batch, index))
         give_up_at: float | None = None
         while True:
             try:
-                return self._append(topic, value, key, partition, timestamp_ms, headers)
+                with self._lock:
+                    return Delivery(self._put(topic, value, key, partition, timestamp_ms, headers))
             except (NoMetadata, NoRoom) as reason:
                 if give_up_at is None:
-                    give_up_at = producing.now() + self._max_block_s
+                    give_up_at = self._engine.now() + self._max_block_s
                 if isinstance(reason, NoMetadata):
-                    self._portal.call(producing.wait_for_metadata, topic, give_up_at)
+                    self._thread.call(self._engine.wait_for_metadata, topic, give_up_at)
                 else:
-                    self._portal.call(self._wait_for_room, give_up_at)
+                    self._thread.call(self._wait_for_room, give_up_at)
 
     async def _wait_for_room(self, give_up_at: float) -> None:
-        producing = self._producing()
         # Batches may have been delivered between the attempt and this call.
-        if producing.accumulator.used_bytes >= producing.accumulator.buffer_memory_bytes // 2:
-            await producing.wait_for_room(give_up_at)
+        accumulator = self._engine.accumulator
+        if accumulator.used_bytes >= accumulator.buffer_memory // 2:
+            await self._engine.wait_for_room(give_up_at)
+
+    def send_and_wait(
+        self,
+        topic: str,
+        value: Value | None,
+        key: Key | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> RecordMetadata:
+        """Send one record, and wait until it is stored.
+
+        Each call waits for brokers, so one after the other is slow; `send` many records and look at
+        their handles later, or use `send_many`, for throughput.
+
+        Raises:
+            KafkaError: the record was not delivered; see `send` for what else.
+        """
+        delivery = self.send(
+            topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
+        )
+        self._thread.call(wait_until_done, delivery[0])  # with linger_ms=0, it is sent at once
+        return delivery.result()
 
     def send_many(
         self, topic: str, records: Iterable[Value | ProducerRecord[Key, Value] | None]
-    ) -> list[Delivery]:
-        """Put many records (or just values) into the buffer.
+    ) -> Deliveries:
+        """Put many records (or just values) into the buffer, faster than one at a time.
 
         Raises:
             KafkaError: as `send`; the records before the one that failed are sent.
         """
-        sent: list[Delivery] = []
-        for record in records:
-            whole: ProducerRecord[Any, Any] = (
-                cast("ProducerRecord[Any, Any]", record)
-                if isinstance(record, ProducerRecord)
-                else ProducerRecord(record)
-            )
-            value, key, headers, timestamp_ms, partition = whole
-            sent.append(
-                self.send(
+        deliveries = Deliveries()
+        for part in self._put_many(topic, records, deliveries):
+            for value, key, headers, timestamp_ms, partition in part:
+                sent = self.send(
                     topic,
                     value,
                     key,
@@ -220,89 +277,24 @@ class Producer(Generic[Key, Value]):
                     timestamp_ms=timestamp_ms,
                     headers=headers,
                 )
-            )
-        return sent
-
-    def flush(self) -> None:
-        """Wait until everything sent so far is delivered or has failed; sends without linger."""
-        self._portal.call(self._producing().flush)
+                deliveries.add(*sent, 1)
+        return deliveries
 
     def transaction(self) -> Transaction:
         """A transaction: ``with producer.transaction() as transaction``.
 
-        Leaving the block commits: it waits for what was sent, and then for the coordinator. Leaving
-        it with an exception aborts, for at most some seconds, and raises it again. All threads
-        send into the one open transaction. See `minikafka_client.Transaction` for what it raises.
+        Leaving the block commits: it waits for delivery, and then for the coordinator. An exception
+        aborts, which takes a few seconds at most, and is raised again. All threads send into
+        the one open transaction. See `Transaction` for what it raises.
 
         Raises:
             ValueError: the producer has no ``transactional_id``.
             ClosedError: it is not open.
         """
-        return Transaction(self._portal, self._producing().require_transactions())
+        return Transaction(self._thread, self._trio.transaction())
 
-    @property
-    def prepared_transaction(self) -> PreparedTransactionState | None:
-        """The transaction that waits for `complete_transaction`, or None.
-
-        A producer with ``transaction_two_phase_commit_enable`` finds it when its block is entered,
-        if the one before it prepared a transaction and was not told what to do with it.
-
-        Raises:
-            ValueError: the producer has no ``transactional_id``.
-            ClosedError: it is not open.
-        """
-        return self._producing().require_transactions().prepared
-
-    def complete_transaction(self, prepared: PreparedTransactionState | None) -> TransactionOutcome:
-        """Do what was decided about the prepared transaction (KIP-939).
-
-        It is committed if it is the one that is given, and aborted if another one is, or None.
-        Give what your own committed data says, never what was just prepared: so a crash at any
-        point leads to the same end. When it fails, it may be repeated.
-
-        Returns:
-            What was done. `TransactionOutcome.NONE_OPEN`: nothing was prepared (any more).
-
-        Raises:
-            TransactionStateError: a transaction is open and not prepared; or it should be aborted,
-                and somebody else has committed it.
-            TransactionAbortedError: it should be committed, and is aborted: by somebody else, or
-                because it took longer than its timeout.
-            CommitUnknownError: the coordinator did not answer within ``delivery_timeout_ms``.
-            FencedError: another producer with the same ``transactional_id`` took over.
-            ValueError: the producer has no ``transactional_id``.
-        """
-        return self._portal.call(self._producing().require_transactions().complete, prepared)
-
-    def begin_anew(self) -> None:
-        """Go on after a fatal error of a transaction, as a new producer would.
-
-        Only for those who know that no other producer of the same ``transactional_id`` is alive.
-
-        Raises:
-            KafkaError: the coordinator refused, or could not be asked within ``max_block_ms``.
-            ValueError: the producer has no ``transactional_id``.
-        """
-        self._portal.call(self._producing().require_transactions().begin_anew)
-
-    def statistics(self) -> ProducerStatistics:
-        """What the producer has done, and what waits; see `minikafka_client.statistics`.
-
-        Raises:
-            ClosedError: it is not open.
-        """
-        return self._portal.call(self._statistics)
-
-    async def _statistics(self) -> ProducerStatistics:
-        return self._producing().statistics()
-
-    def partitions_for(self, topic: str) -> list[int]:
-        """The partition indexes of a topic (which the broker may create, if it is set to).
-
-        Raises:
-            KafkaError: nobody could tell within ``max_block_ms``.
-        """
-        producing = self._producing()
-        give_up_at = producing.now() + self._max_block_s
-        self._portal.call(producing.wait_for_metadata, topic, give_up_at)
-        return list(producing.cluster.topics[topic].partitions)
+    flush = blocking(trio_producer.Producer[Key, Value].flush)
+    complete_transaction = blocking(trio_producer.Producer[Key, Value].complete_transaction)
+    reinitialize = blocking(trio_producer.Producer[Key, Value].reinitialize)
+    statistics = blocking(trio_producer.Producer[Key, Value].statistics)
+    partitions_for = blocking(trio_producer.Producer[Key, Value].partitions_for)

@@ -1,7 +1,7 @@
 """Reads ranges of offsets on blocking sockets: no trio, no threads, no group.
 
-It is made for worker processes that get a piece of a topic to read and end when they have read it.
-While the application works on one run of records, the next ones are on their way.
+It is made for worker processes that read one piece of a topic and then exit. While the application
+processes one run of records, the next ones are being fetched.
 """
 
 from __future__ import annotations
@@ -11,78 +11,74 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Self, Unpack
 
+from minikafka_client.core import fetcher as machine
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.core.cluster import Cluster, parse_bootstrap
-from minikafka_client.core.fetched import FetchedRecords
-from minikafka_client.core.fetcher import Fetcher
-from minikafka_client.core.fetcher_messages import (
-    Changed,
-    Connect,
-    Effect,
-    Event,
-    Fetched,
-    FetcherConfig,
-    NodeConnected,
-    NodeFailed,
-    RefreshMetadata,
-    SendFetch,
-)
+from minikafka_client.core.fetched import ConsumedBatch
 from minikafka_client.core.partition_reader import PartitionReader, Phase
 from minikafka_client.core.wire import Answer
-from minikafka_client.errors import KafkaError, RequestTimeoutError, UnsendableRequestError
-from minikafka_client.options import ConnectionConfig, ConnectionOptions
-from minikafka_client.sync.network import BlockingNetwork
-from minikafka_client.sync.stale_metadata import StaleMetadata
-from minikafka_client.types import AutoOffsetReset, IsolationLevel, TopicPartition
+from minikafka_client.errors import KafkaError, RequestTimeoutError
+from minikafka_client.options import ConnectionConfig, ConnectionOptions, connection_config
+from minikafka_client.signatures import with_options
+from minikafka_client.sync.network import BlockingNetwork, StaleMetadata
+from minikafka_client.types import (
+    AutoOffsetReset,
+    IsolationLevel,
+    IsolationLevelName,
+    TopicPartition,
+)
 
 FETCH_MAX_WAIT_MS: Final = 500
 
 
 class Reader:
-    """Iterate over it: it yields runs of records (`FetchedRecords`) until every range is read.
+    """Iterate over it: it yields runs of records (`ConsumedBatch`) until every range is read.
 
-    Runs of several partitions take turns; those of one partition come in order.
+    Partitions take turns; the runs of one partition arrive in order.
 
     Args:
-        bootstrap: ``"host:port"``, several with commas between, or a sequence of them.
-        ranges: per partition, the first offset and the one after the last.
-        isolation_level: READ_COMMITTED hides what aborted transactions wrote.
-        partition_fetch_size_bytes_max: largest part of one partition in a response.
-        prefetch_size_bytes_max: fetched and not yet handed out.
-        check_crcs: verify every batch's CRC-32C when its records are decoded.
-        patience_ms: give up when nothing has come for so long.
+        bootstrap_servers: ``"host:port"``, several with commas between, or a sequence of them.
+        ranges: first offset (inclusive) and end offset (exclusive) per partition.
+        isolation_level: READ_COMMITTED hides records of aborted transactions.
+        max_partition_fetch_bytes: the most that a response returns of one partition.
+        prefetch_size_bytes_max: the most that is fetched ahead.
+        check_crcs: verify the CRC-32C of every batch when its records are decoded.
+        patience_ms: give up when nothing has arrived for this long.
         connection: see `minikafka_client.options.ConnectionConfig`.
 
     Raises (while iterating):
-        NoOffsetError: an offset of a range does not exist (any more).
-        RequestTimeoutError: nothing came in ``patience_ms``.
-        KafkaError: a broker refused.
+        NoOffsetError: an offset of a range does not, or no longer, exist.
+        RequestTimeoutError: nothing arrived within ``patience_ms``.
+        KafkaError: a broker returned an error.
     """
 
+    @with_options(ConnectionConfig)
     def __init__(
         self,
-        bootstrap: str | Sequence[str],
+        bootstrap_servers: str | Sequence[str],
         ranges: Mapping[TopicPartition, tuple[int, int]],
         *,
-        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-        partition_fetch_size_bytes_max: int = 4 * 1024 * 1024,
+        isolation_level: IsolationLevel | IsolationLevelName = IsolationLevel.READ_UNCOMMITTED,
+        max_partition_fetch_bytes: int = 4 * 1024 * 1024,
         prefetch_size_bytes_max: int = 16 * 1024 * 1024,
         check_crcs: bool = True,
         patience_ms: int = 120_000,
         **connection: Unpack[ConnectionOptions],
     ) -> None:
-        config = ConnectionConfig(**connection)
-        self._network = BlockingNetwork(Cluster(parse_bootstrap(bootstrap)), config, random.random)
+        config = connection_config(connection, type(self).__name__)
+        self._network = BlockingNetwork(
+            Cluster(parse_bootstrap(bootstrap_servers)), config, random.random
+        )
         retry = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random.random)
         self._stale = StaleMetadata(self._network, retry)
-        self._fetcher = Fetcher(
-            FetcherConfig(
+        self._fetcher = machine.Fetcher(
+            machine.FetcherConfig(
                 fetch_min_bytes=1,
                 fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
-                fetch_size_bytes_max=prefetch_size_bytes_max,
-                partition_fetch_size_bytes_max=partition_fetch_size_bytes_max,
+                fetch_max_bytes=prefetch_size_bytes_max,
+                max_partition_fetch_bytes=max_partition_fetch_bytes,
                 prefetch_size_bytes_max=prefetch_size_bytes_max,
-                isolation_level=isolation_level,
+                isolation_level=IsolationLevel.of(isolation_level),
                 auto_offset_reset=AutoOffsetReset.NONE,
                 check_crcs=check_crcs,
             ),
@@ -106,17 +102,17 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; leaving the block does it, too."""
+        """Close all connections; leaving the block does, too."""
         self._network.close()
 
-    def __iter__(self) -> Iterator[FetchedRecords]:
+    def __iter__(self) -> Iterator[ConsumedBatch]:
         give_up_at = time.monotonic() + self._patience_s
-        self._feed(Changed())
+        self._feed(machine.Changed())
         while self._fetcher.readers:
             reader = self._fetcher.next_arrived()
             if reader is not None:
                 run = self._take(reader)
-                self._feed(Changed())
+                self._feed(machine.Changed())
                 if run.batch_positions:
                     yield run
                 give_up_at = time.monotonic() + self._patience_s
@@ -125,18 +121,18 @@ class Reader:
             if time.monotonic() >= give_up_at:
                 self._give_up()
             if self._stale.refresh_if_due():
-                self._feed(Changed())
+                self._feed(machine.Changed())
                 continue
             if self._unreachable:
                 unreachable, self._unreachable = self._unreachable, []
                 for node in unreachable:
-                    self._feed(NodeFailed(node))
+                    self._feed(machine.NodeFailed(node))
                 continue
             times = (give_up_at, self._fetcher.deadline(), self._stale.due_at)
             if not self._network.wait(min(each for each in times if each is not None)):
-                self._feed(Changed())
+                self._feed(machine.Changed())
 
-    def _take(self, reader: PartitionReader) -> FetchedRecords:
+    def _take(self, reader: PartitionReader) -> ConsumedBatch:
         run = reader.fetched.popleft()
         reader.position = run.next_offset
         end = self._ends[reader.partition]
@@ -162,53 +158,43 @@ class Reader:
             f"no records within patience_ms ({self._patience_s * 1000:.0f}): {waiting}{why}"
         )
 
-    def _feed(self, event: Event) -> None:
+    def _feed(self, event: machine.Event) -> None:
         if self._network.is_closed:
-            return  # closing answers what is on its way
+            return  # closing answers the requests in flight
         effects = self._fetcher.handle(event, time.monotonic())
         while effects:
             effects = self._run(effects)
 
-    def _run(self, effects: list[Effect]) -> list[Effect]:
-        """Carry out effects; returns those that follow from what happened at once."""
-        more: list[Effect] = []
+    def _run(self, effects: list[machine.Effect]) -> list[machine.Effect]:
+        """Carry out effects; returns those that follow immediately."""
+        more: list[machine.Effect] = []
         for effect in effects:
-            event: Event | None = None
+            event: machine.Event | None = None
             match effect:
-                case Connect(node):
+                case machine.Connect(node):
                     event = self._connect(node)
-                case SendFetch():
+                case machine.SendFetch():
                     event = self._send(effect)
-                case RefreshMetadata(topics):
+                case machine.RefreshMetadata(topics):
                     self._stale.want(topics)
             if event is not None:
                 more += self._fetcher.handle(event, time.monotonic())
         return more
 
-    def _connect(self, node: int) -> Event | None:
+    def _connect(self, node: int) -> machine.Event | None:
         try:
             self._network.connect(node)
         except KafkaError:
-            # Told later: at once, it would be tried again before anybody asks who leads.
+            # Reported later: now, it would be retried before the leader is looked up.
             self._unreachable.append(node)
             return None
-        return NodeConnected(node)
+        return machine.NodeConnected(node)
 
-    def _send(self, effect: SendFetch) -> Event | None:
+    def _send(self, effect: machine.SendFetch) -> machine.Event | None:
         request_id = effect.request_id
 
         def on_answer(answer: Answer) -> None:
-            self._feed(Fetched(request_id, answer))
+            self._feed(machine.Fetched(request_id, answer))
 
-        try:
-            connection = self._network.connect(effect.node)
-            version = connection.version_for(effect.request, 4, effect.version_max)
-        except KafkaError as error:
-            return Fetched(request_id, error)
-        try:
-            connection.submit(effect.request, version, on_answer)
-        except UnsendableRequestError as error:
-            return Fetched(request_id, error)
-        except KafkaError:
-            return None  # closing the connection has answered it
-        return None
+        error = self._network.submit(effect.node, effect.request, 4, effect.version_max, on_answer)
+        return None if error is None else machine.Fetched(request_id, error)

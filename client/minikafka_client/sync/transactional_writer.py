@@ -1,22 +1,21 @@
-"""Writes records in a transaction on blocking sockets, and leaves it to others to end it.
+"""Writes records in a transaction on blocking sockets, for another process to commit or abort.
 
-It is made for worker processes that write their part of something larger: each of them prepares
-its transaction and ends, and whoever hears from all of them decides (KIP-939, and what can be done
-of it with brokers that do not know it).
+It is made for worker processes that write their part of something larger: each prepares its
+transaction and exits, and a coordinator that has heard from all of them decides (KIP-939, as far as
+possible also with brokers that do not support it).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Unpack
 
-from minikafka_client.core.sender import Sender
-from minikafka_client.core.sender_messages import (
+from minikafka_client.core.sender import (
     Event,
     PartitionsAdded,
     ProducerIdGranted,
+    Sender,
     SenderConfig,
 )
 from minikafka_client.core.transaction import (
@@ -26,16 +25,12 @@ from minikafka_client.core.transaction import (
 )
 from minikafka_client.core.transactional_sender import TransactionalSender
 from minikafka_client.errors import KafkaError
+from minikafka_client.options import ConnectionConfig
+from minikafka_client.plans import transactions as plans
 from minikafka_client.plans.coordinators import TRANSACTION_KEY_TYPE
-from minikafka_client.plans.transactions import (
-    Coordinator,
-    Identity,
-    add_partitions,
-    end_transaction,
-    init_producer,
-)
 from minikafka_client.plans.two_phase_commit import ending_error, init_two_phase
 from minikafka_client.producer_options import ProducerConfig, ProducerOptions
+from minikafka_client.signatures import ExcDetails, with_options
 from minikafka_client.sync.writer import Writer
 from minikafka_client.types import Headers, PreparedTransactionState, TopicPartition
 
@@ -43,30 +38,33 @@ _S = TransactionState
 
 
 class TransactionalWriter(Writer):
-    """A `Writer` whose records are seen together or not at all.
+    """A `Writer` whose records become visible together or not at all.
 
         with TransactionalWriter(bootstrap, transactional_id="part-1") as writer:
             writer.begin()
             writer.send(...)
-            prepared = writer.prepare()   # and anybody: admin.end_prepared_transaction(...)
+            prepared = writer.prepare()   # later, anywhere: admin.end_prepared_transaction(...)
 
     Leaving the block without `prepare` or `commit` aborts.
 
     Args:
-        bootstrap: ``"host:port"``, several with commas between, or a sequence of them.
-        options: as for a `Writer`; ``transactional_id`` is needed. With
+        bootstrap_servers: ``"host:port"``, several with commas between, or a sequence of them.
+        options: as for a `Writer`; ``transactional_id`` is required. With
             ``transaction_two_phase_commit_enable`` there is no timeout, and `begin` does not end
-            what it finds prepared.
+            a transaction that it finds prepared.
 
     Raises:
         ValueError: an option is refused.
     """
 
-    def __init__(self, bootstrap: str | Sequence[str], **options: Unpack[ProducerOptions]) -> None:
-        super().__init__(bootstrap, **options)
+    @with_options(ProducerConfig, ConnectionConfig)
+    def __init__(
+        self, bootstrap_servers: str | Sequence[str], **options: Unpack[ProducerOptions]
+    ) -> None:
+        super().__init__(bootstrap_servers, **options)
         transactional_id = self._config.transactional_id
         assert transactional_id is not None
-        self._coordinator = Coordinator(transactional_id, TRANSACTION_KEY_TYPE)
+        self._coordinator = plans.Coordinator(transactional_id, TRANSACTION_KEY_TYPE)
 
     def _check(self, config: ProducerConfig) -> None:
         if config.transactional_id is None:
@@ -79,12 +77,8 @@ class TransactionalWriter(Writer):
             config, self._cluster, self._accumulator, self._retry, self._machine
         )
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: *ExcDetails) -> None:
+        exc = details[1]
         try:
             if self._machine.state in (_S.OPEN, _S.COMMITTING, _S.PREPARING, _S.ABORTABLE):
                 self.abort()
@@ -97,17 +91,17 @@ class TransactionalWriter(Writer):
     # --- the transaction ---
 
     def initialize(self) -> PreparedTransactionState | None:
-        """Take over the transactional id: whoever had it before can neither send nor end anything.
+        """Take over the transactional id: its previous owner can no longer send or commit.
 
         Returns:
-            With two-phase commit, the transaction that is open there; then none can be begun.
-            Without, what was open is aborted.
+            With two-phase commit, the transaction that is still open; then none can be begun.
+            Otherwise None: an open transaction is aborted.
 
         Raises:
-            TwoPhaseCommitError: the broker does not know two-phase commit, or does not allow it.
-            KafkaError: the coordinator refused, or could not be asked in time.
+            TwoPhaseCommitError: the broker does not support two-phase commit, or forbids it.
+            KafkaError: the coordinator refused, or could not be reached in time.
         """
-        identity = Identity(self._machine.transactional_id)
+        identity = plans.Identity(self._machine.transactional_id)
         timeout_ms = self._config.transaction_timeout_ms
         if self._config.transaction_two_phase_commit_enable:
             found = self._network.run_plan(
@@ -127,17 +121,19 @@ class TransactionalWriter(Writer):
                 return found.ongoing
         else:
             granted, version = self._network.run_plan(
-                lambda cluster: init_producer(cluster, self._coordinator, identity, timeout_ms)
+                lambda cluster: plans.init_producer(
+                    cluster, self._coordinator, identity, timeout_ms
+                )
             )
             self._machine.granted(granted.producer_id, granted.producer_epoch, version)
-        self._tell_sender()
+        self._pass_producer_id()
         return None
 
     def begin(self) -> None:
-        """Open a transaction; takes over the transactional id, if that is not done yet.
+        """Open a transaction; takes over the transactional id first, if need be.
 
         Raises:
-            TransactionStateError: there is one already, or one was found prepared.
+            TransactionStateError: one is open, or was found prepared.
             KafkaError: see `initialize`.
         """
         if self._machine.state is _S.UNINITIALIZED:
@@ -154,7 +150,7 @@ class TransactionalWriter(Writer):
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> None:
-        """Put a record into the buffer, and into the transaction; see `Writer.send`.
+        """Put a record into the buffer, as part of the transaction; see `Writer.send`.
 
         Raises:
             TransactionStateError: no transaction is open.
@@ -176,13 +172,13 @@ class TransactionalWriter(Writer):
         super().send_batch(topic, partition, payload, record_count)
 
     def prepare(self) -> PreparedTransactionState:
-        """Wait until everything is stored, and leave the transaction open for others to end.
+        """Wait until everything is stored, and leave the transaction open for another process.
 
         Returns:
-            What they need to know besides the transactional id; it is false when nothing was sent.
+            What that process needs besides the transactional id; false if nothing was sent.
 
         Raises:
-            TransactionAbortableError: it cannot be committed any more.
+            TransactionAbortableError: it can no longer be committed.
             KafkaError: some records were not delivered.
         """
         self._machine.prepare()
@@ -194,15 +190,15 @@ class TransactionalWriter(Writer):
 
         Raises:
             CommitUnknownError: the coordinator did not answer in time.
-            TransactionAbortedError: it was aborted, because it took too long.
-            KafkaError: some records were not delivered, or another writer has taken over.
+            TransactionAbortedError: it took too long, and was aborted.
+            KafkaError: some records were not delivered, or this writer has been replaced.
         """
         self._machine.commit()
         self.flush()
         self._end(commits=True)
 
     def abort(self) -> None:
-        """Drop what is not sent, and abort.
+        """Abort; what is not yet sent is dropped.
 
         Raises:
             KafkaError: the coordinator refused, or did not answer in time.
@@ -211,7 +207,7 @@ class TransactionalWriter(Writer):
         self._run(self._sender.expire(time.monotonic()))
         while self._accumulator.active:
             self._wait(None)
-        self._first_error = None  # nobody expects that it was delivered
+        self._first_error = None  # records of an aborted transaction need not be delivered
         self._end(commits=False)
 
     def _end(self, *, commits: bool) -> None:
@@ -222,7 +218,7 @@ class TransactionalWriter(Writer):
             return
         try:
             following = self._network.run_plan(
-                lambda cluster: end_transaction(
+                lambda cluster: plans.end_transaction(
                     cluster,
                     self._coordinator,
                     identity,
@@ -232,30 +228,30 @@ class TransactionalWriter(Writer):
             )
         except KafkaError as error:
             which = PreparedTransactionState(identity.producer_id, identity.producer_epoch)
-            told = ending_error(self._coordinator, which, error, commits=commits)
-            machine.fail(told)
-            if told is error:
+            reason = ending_error(self._coordinator, which, error, commits=commits)
+            machine.fail(reason)
+            if reason is error:
                 raise
-            raise told from error
+            raise reason from error
         machine.ended(following.producer_id, following.producer_epoch)
         if machine.needs_new_epoch and not machine.has_own_epochs:
-            machine.fail(KafkaError("something of the aborted transaction may still arrive"))
+            machine.fail(KafkaError("records of the aborted transaction may still arrive"))
         else:
-            self._tell_sender()
+            self._pass_producer_id()
 
     @property
-    def _identity(self) -> Identity:
+    def _identity(self) -> plans.Identity:
         machine = self._machine
-        return Identity(machine.transactional_id, machine.producer_id, machine.producer_epoch)
+        return plans.Identity(machine.transactional_id, machine.producer_id, machine.producer_epoch)
 
-    def _tell_sender(self) -> None:
+    def _pass_producer_id(self) -> None:
         machine = self._machine
         self._feed(ProducerIdGranted(machine.producer_id, machine.producer_epoch))
 
     def _add_partitions(self, partitions: frozenset[TopicPartition]) -> Event:
         try:
             self._network.run_plan(
-                lambda cluster: add_partitions(
+                lambda cluster: plans.add_partitions(
                     cluster, self._coordinator, self._identity, partitions
                 )
             )

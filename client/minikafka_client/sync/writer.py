@@ -1,7 +1,7 @@
 """Writes records on blocking sockets: no trio, no threads.
 
-It is made for worker processes that write what they have and end. Nothing happens behind the
-caller's back: batches are sent, and answers received, while the caller sends more, and in `flush`.
+It is made for worker processes that write what they have and exit. Nothing happens in the
+background: batches are sent, and answers received, while the caller sends more, and in `flush`.
 """
 
 from __future__ import annotations
@@ -9,105 +9,72 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Final, Self, Unpack
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from minikafka.protocol.messages.produce import ProduceResponse
-from minikafka.protocol.records.compression import Compression
+from minikafka.protocol.messages import init_producer_id, produce
+from minikafka_client import errors
+from minikafka_client.core import sender as machine
 from minikafka_client.core.accumulator import Accumulator, StickyPartitions
 from minikafka_client.core.appender import Appender, NoMetadata, NoRoom
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.core.cluster import Cluster, parse_bootstrap
 from minikafka_client.core.producer_batch import ProducerBatch
-from minikafka_client.core.sender import Sender
-from minikafka_client.core.sender_messages import (
-    AddPartitions,
-    Connect,
-    Effect,
-    Event,
-    MetadataChanged,
-    NodeConnected,
-    NodeFailed,
-    Produced,
-    ProducerIdFailed,
-    ProducerIdGranted,
-    RefreshMetadata,
-    RequestProducerId,
-    SenderConfig,
-    SendProduce,
-    Tell,
-)
 from minikafka_client.core.wire import Answer
-from minikafka_client.errors import (
-    ClosedError,
-    KafkaError,
-    RecordTooLargeError,
-    RequestTimeoutError,
-    UnsendableRequestError,
-    broker_error,
-)
-from minikafka_client.options import split_options
-from minikafka_client.plans.ask import ANY_BROKER, Plan, call
+from minikafka_client.options import ConnectionConfig, split_options
+from minikafka_client.plans.plan import ANY_BROKER, Plan, call
 from minikafka_client.plans.rounds import refresh_metadata
-from minikafka_client.producer_options import ProducerConfig, ProducerOptions
-from minikafka_client.sync.network import BlockingNetwork
-from minikafka_client.sync.stale_metadata import StaleMetadata
+from minikafka_client.producer_options import ProducerConfig, ProducerOptions, sender_config_of
+from minikafka_client.signatures import ExcDetails, with_options
+from minikafka_client.sync.network import BlockingNetwork, StaleMetadata
 from minikafka_client.types import Headers, TopicPartition
 
-_NO_RESPONSE: Final = ProduceResponse(responses=[])
+_NO_RESPONSE: Final = produce.Response(responses=[])
 
 
 class Writer:
     """Sends records: ``with Writer("localhost:9092") as writer``; leaving the block flushes.
 
-    There are no handles for single records: `flush` returns when all of them are stored, or raises
-    what went wrong with the first that are not.
+    There are no handles for single records: `flush` returns when all are stored, or raises why the
+    first of those that failed did.
 
     Args:
-        bootstrap: ``"host:port"``, several with commas between, or a sequence of them.
+        bootstrap_servers: ``"host:port"``, several with commas between, or a sequence of them.
         options: see `minikafka_client.producer_options.ProducerConfig` (nothing lingers here) and
             `minikafka_client.options.ConnectionConfig`.
 
     Attributes:
-        delivered_records: how many records brokers have acknowledged.
-        end_offsets: by topic and partition, the offset behind the last record acknowledged (with
-            acks=0 nobody tells).
+        delivered_records: how many records were acknowledged.
+        end_offsets: by topic and partition, the offset after the last acknowledged record
+            (unknown with acks=0).
 
     Raises:
         ValueError: an option is refused.
     """
 
-    def __init__(self, bootstrap: str | Sequence[str], **options: Unpack[ProducerOptions]) -> None:
-        connection, config = split_options(options, ProducerConfig)
+    @with_options(ProducerConfig, ConnectionConfig)
+    def __init__(
+        self, bootstrap_servers: str | Sequence[str], **options: Unpack[ProducerOptions]
+    ) -> None:
+        connection, config = split_options(options, ProducerConfig, type(self).__name__)
         self._check(config)
         self.delivered_records = 0
         self.end_offsets: dict[tuple[str, int], int] = {}
         self._config = config
-        self._cluster = Cluster(parse_bootstrap(bootstrap))
+        self._cluster = Cluster(parse_bootstrap(bootstrap_servers))
         self._network = BlockingNetwork(self._cluster, connection, random.random)
         self._retry = Backoff(
             connection.retry_backoff_ms, connection.retry_backoff_max_ms, random.random
         )
         self._accumulator = Accumulator(
-            batch_size_bytes=config.batch_size_bytes,
-            buffer_memory_bytes=config.buffer_memory_bytes,
+            batch_size=config.batch_size,
+            buffer_memory=config.buffer_memory,
             delivery_timeout_s=config.delivery_timeout_ms / 1000,
         )
-        sender_config = SenderConfig(
-            acks=-1 if config.acks == "all" else config.acks,
-            is_idempotent=config.is_idempotent,
-            linger_s=config.delivery_timeout_ms / 1000,  # only what is full, until flush
-            max_in_flight=config.max_in_flight,
-            request_size_bytes_max=config.request_size_bytes_max,
-            request_timeout_ms=connection.request_timeout_ms,
-            compression=Compression[config.compression.upper()],
-            compression_level=config.compression_level,
-            transactional_id=config.transactional_id,
+        sender_config = sender_config_of(
+            config,
+            connection,
+            linger_s=config.delivery_timeout_ms / 1000,  # until flush, only full batches are sent
         )
         self._sender = self._new_sender(sender_config)
         self._has_full = False
@@ -116,14 +83,14 @@ class Writer:
             self._accumulator,
             StickyPartitions(random.random),
             config.partitioner,
-            min(config.request_size_bytes_max, config.buffer_memory_bytes),
+            min(config.max_request_size, config.buffer_memory),
             clock=time.monotonic,
             on_opened=lambda _batch: None,
             on_full=self._note_full,
         )
         self._stale = StaleMetadata(self._network, self._retry)
-        self._first_error: KafkaError | None = None
-        self._unreachable: list[NodeFailed] = []
+        self._first_error: errors.KafkaError | None = None
+        self._unreachable: list[machine.NodeFailed] = []
 
     def _check(self, config: ProducerConfig) -> None:
         if config.transactional_id is not None:
@@ -132,18 +99,14 @@ class Writer:
                 "TransactionalWriter"
             )
 
-    def _new_sender(self, config: SenderConfig) -> Sender:
-        return Sender(config, self._cluster, self._accumulator, self._retry)
+    def _new_sender(self, config: machine.SenderConfig) -> machine.Sender:
+        return machine.Sender(config, self._cluster, self._accumulator, self._retry)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: *ExcDetails) -> None:
+        exc = details[1]
         try:
             if exc is None:
                 self.flush()
@@ -151,14 +114,14 @@ class Writer:
             self.close()
 
     def close(self) -> None:
-        """Close all connections; what is not flushed is lost."""
+        """Close all connections; records that are not flushed are lost."""
         self._network.close()
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has.
 
         Raises:
-            KafkaError: there is no such topic, or nobody could tell within ``max_block_ms``.
+            KafkaError: there is no such topic, or no metadata within ``max_block_ms``.
         """
         give_up_at = time.monotonic() + self._config.max_block_ms / 1000
         attempt = 0
@@ -170,7 +133,7 @@ class Writer:
             pause_s = self._retry.seconds(attempt)
             attempt += 1
             if known is not None and known.error_code:
-                error = broker_error(known.error_code, f"topic {topic!r}")
+                error = errors.broker_error(known.error_code, f"topic {topic!r}")
                 if not error.is_retriable or time.monotonic() + pause_s > give_up_at:
                     raise error
                 time.sleep(pause_s)
@@ -186,7 +149,7 @@ class Writer:
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> None:
-        """Put a record into the buffer; full batches are sent.
+        """Put a record into the buffer; batches are sent when they are full.
 
         Raises:
             KafkaError: an earlier record failed, or there was no room within ``max_block_ms``.
@@ -205,19 +168,19 @@ class Writer:
             self._go_on()
 
     def send_batch(self, topic: str, partition: int, payload: bytearray, record_count: int) -> None:
-        """Send a record batch that is encoded already (magic 2, no producer id, CRC right).
+        """Send an encoded record batch (magic 2, no producer id, correct CRC).
 
         Its base offset, leader epoch and producer fields are overwritten. The caller must not
-        change ``payload`` any more.
+        change ``payload`` afterwards.
 
         Raises:
             KafkaError: as `send`.
-            RecordTooLargeError: it is larger than ``request_size_bytes_max``.
+            RecordTooLargeError: it is larger than ``max_request_size``.
         """
-        if len(payload) > self._config.request_size_bytes_max:
-            raise RecordTooLargeError(
-                f"a batch of {len(payload)} bytes; request_size_bytes_max is "
-                f"{self._config.request_size_bytes_max}"
+        if len(payload) > self._config.max_request_size:
+            raise errors.RecordTooLargeError(
+                f"a batch of {len(payload)} bytes; max_request_size is "
+                f"{self._config.max_request_size}"
             )
         while True:
             now = time.monotonic()
@@ -232,7 +195,7 @@ class Writer:
         """Wait until everything is delivered.
 
         Raises:
-            KafkaError: some records were not; this is why the first of them were not.
+            KafkaError: why the first of those that failed did.
         """
         self._check_open()
         self._accumulator.close_all()
@@ -247,7 +210,7 @@ class Writer:
 
     def _check_open(self) -> None:
         if self._network.is_closed:
-            raise ClosedError("this Writer is closed; use it inside its `with` block")
+            raise errors.ClosedError("this Writer is closed; use it inside its `with` block")
 
     def _raise_first_error(self) -> None:
         error, self._first_error = self._first_error, None
@@ -258,19 +221,19 @@ class Writer:
         self._has_full = True
 
     def _go_on(self) -> None:
-        """Send what is full, and take in the answers that are there."""
+        """Send what is full, and receive the answers that have arrived."""
         self._check_open()
         self._has_full = False
         self._run(self._sender.expire(time.monotonic()))
         if self._stale.refresh_if_due():
-            self._feed(MetadataChanged())
-        self._tell_unreachable()
+            self._feed(machine.MetadataChanged())
+        self._report_unreachable()
         while self._network.has_unanswered and self._network.wait(time.monotonic()):
             pass
         self._raise_first_error()
 
     def _make_room(self) -> None:
-        """Wait until something is delivered."""
+        """Wait until a batch is delivered."""
         self._check_open()
         before = self._accumulator.used_bytes
         give_up_at = time.monotonic() + self._config.max_block_ms / 1000
@@ -278,7 +241,7 @@ class Writer:
         self._run(self._sender.expire(time.monotonic()))
         while self._accumulator.used_bytes >= before:
             if time.monotonic() >= give_up_at:
-                raise RequestTimeoutError(
+                raise errors.RequestTimeoutError(
                     f"no room for a record within max_block_ms: {before} bytes wait for brokers"
                 )
             self._wait(give_up_at)
@@ -287,57 +250,57 @@ class Writer:
 
     def _wait(self, until: float | None) -> None:
         if self._stale.refresh_if_due():
-            self._feed(MetadataChanged())
+            self._feed(machine.MetadataChanged())
             return
-        if self._tell_unreachable():
+        if self._report_unreachable():
             return
         times = (until, self._sender.deadline(), self._stale.due_at)
         if not self._network.wait(min((each for each in times if each is not None), default=None)):
             self._run(self._sender.expire(time.monotonic()))
 
-    def _tell_unreachable(self) -> bool:
-        """Tell of brokers that could not be connected to; they may be tried again."""
+    def _report_unreachable(self) -> bool:
+        """Report brokers that could not be reached; they may be retried."""
         failures, self._unreachable = self._unreachable, []
         for failure in failures:
             self._feed(failure)
         return bool(failures)
 
-    def _feed(self, event: Event) -> None:
+    def _feed(self, event: machine.Event) -> None:
         if self._network.is_closed:
-            return  # closing answers what is on its way
+            return  # closing answers the requests in flight
         self._run(self._sender.handle(event, time.monotonic()))
 
-    def _run(self, effects: list[Effect]) -> None:
+    def _run(self, effects: list[machine.Effect]) -> None:
         while effects:
-            more: list[Effect] = []
+            more: list[machine.Effect] = []
             for effect in effects:
                 event = self._done(effect)
                 if event is not None:
                     more += self._sender.handle(event, time.monotonic())
             effects = more
 
-    def _done(self, effect: Effect) -> Event | None:
-        """Carry out an effect; returns what happened, if that is known at once."""
+    def _done(self, effect: machine.Effect) -> machine.Event | None:
+        """Carry out an effect; returns what happened, if that is known immediately."""
         match effect:
-            case SendProduce():
+            case machine.SendProduce():
                 return self._send(effect)
-            case Tell(batch):
+            case machine.Tell(batch):
                 self._note(batch)
                 return None
-            case Connect(node):
+            case machine.Connect(node):
                 try:
                     self._network.connect(node)
-                except KafkaError as error:
-                    # Told later: at once, it would be tried again before anybody asks who leads.
-                    self._unreachable.append(NodeFailed(node, error))
+                except errors.KafkaError as error:
+                    # Reported later: now, it would be retried before the leader is looked up.
+                    self._unreachable.append(machine.NodeFailed(node, error))
                     return None
-                return NodeConnected(node)
-            case RequestProducerId():
+                return machine.NodeConnected(node)
+            case machine.RequestProducerId():
                 return self._request_producer_id()
-            case RefreshMetadata(topics):
+            case machine.RefreshMetadata(topics):
                 self._stale.want(topics)
                 return None
-            case AddPartitions(partitions):
+            case machine.AddPartitions(partitions):
                 return self._add_partitions(partitions)
 
     def _note(self, batch: ProducerBatch) -> None:
@@ -349,42 +312,38 @@ class Writer:
         elif self._first_error is None:
             self._first_error = batch.error
 
-    def _send(self, effect: SendProduce) -> Event | None:
+    def _send(self, effect: machine.SendProduce) -> machine.Event | None:
         request_id = effect.request_id
 
         def on_answer(answer: Answer) -> None:
-            self._feed(Produced(request_id, answer))
+            self._feed(machine.Produced(request_id, answer))
 
+        if effect.has_response:
+            error = self._network.submit(
+                effect.node, effect.request, 0, effect.version_max, on_answer
+            )
+            return None if error is None else machine.Produced(request_id, error)
         try:
             connection = self._network.connect(effect.node)
             version = connection.version_for(effect.request, 0, effect.version_max)
-            if not effect.has_response:
-                connection.send_only(effect.request, version)
-                return Produced(request_id, _NO_RESPONSE)
-        except KafkaError as error:
-            return Produced(request_id, error)
-        try:
-            connection.submit(effect.request, version, on_answer)
-        except UnsendableRequestError as error:
-            return Produced(request_id, error)
-        except KafkaError:
-            return None  # closing the connection has answered it
-        return None
+            connection.send_only(effect.request, version)
+        except errors.KafkaError as error:
+            return machine.Produced(request_id, error)
+        return machine.Produced(request_id, _NO_RESPONSE)
 
-    def _request_producer_id(self) -> Event:
+    def _request_producer_id(self) -> machine.Event:
         try:
             response = self._network.run_plan(lambda _cluster: _ask_for_producer_id())
             if response.error_code != ErrorCode.NONE:
-                raise broker_error(response.error_code, "a producer id for idempotence")
-        except KafkaError as error:
-            return ProducerIdFailed(error)
-        return ProducerIdGranted(response.producer_id, response.producer_epoch)
+                raise errors.broker_error(response.error_code, "a producer id for idempotence")
+        except errors.KafkaError as error:
+            return machine.ProducerIdFailed(error)
+        return machine.ProducerIdGranted(response.producer_id, response.producer_epoch)
 
-    def _add_partitions(self, partitions: frozenset[TopicPartition]) -> Event:
-        raise AssertionError(f"no transaction can have {sorted(partitions)}: there is none")
+    def _add_partitions(self, partitions: frozenset[TopicPartition]) -> machine.Event:
+        raise AssertionError(f"a Writer has no transaction to add {sorted(partitions)} to")
 
 
-def _ask_for_producer_id() -> Plan[InitProducerIdResponse]:
-    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-    response = yield from call(ANY_BROKER, request, InitProducerIdResponse)
-    return response
+def _ask_for_producer_id() -> Plan[init_producer_id.Response]:
+    request = init_producer_id.Request(transactional_id=None, transaction_timeout_ms=60_000)
+    return call(ANY_BROKER, request, init_producer_id.Response)

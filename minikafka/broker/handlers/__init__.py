@@ -1,9 +1,15 @@
-"""The handler table: every API this broker serves, one line each.
+"""One module for each API, and the table of all APIs that this broker serves.
 
-A row names the API, its module in this package, the versions served, whether it is answered
-without waiting (so that answers to pipelined requests may share a system call), and whether the
-active controller answers it: then other nodes forward it as it is (KIP-590). ApiVersions is derived
-from this table, and a module is imported when its API is first asked for.
+A handler is an async function of the broker, the request's context and the decoded request. Its
+module's docstring says which versions it serves, how it behaves and what is missing. To add an API,
+declare its message in `minikafka.protocol.messages`, add a module here and a row to the table;
+ApiVersions is derived from that.
+
+A row has the API, the versions served, whether it is answered without waiting (so that answers to
+pipelined requests may share a system call), whether it is for the active controller, to which other
+nodes forward it unchanged (KIP-590), and whether a short request may have a long answer: then its
+module counts the entries, and an answer with many is encoded in a worker thread. A module is
+imported with the first request for its API.
 """
 
 from __future__ import annotations
@@ -17,9 +23,9 @@ from ...protocol.api import ApiKey, request_class
 from ...protocol.schema import Request, Response
 
 if TYPE_CHECKING:
-    from ..answers import LaterAnswer
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
+    from .later_answer import LaterAnswer
 
 HandlerFunction = Callable[
     ["Broker", "RequestContext", Any], Awaitable["Response | LaterAnswer | None"]
@@ -27,7 +33,7 @@ HandlerFunction = Callable[
 
 
 class Handler:
-    """One row of the table; its function and message class arrive at the first use."""
+    """One row of the table; the module and the message class are loaded on first use."""
 
     def __init__(
         self,
@@ -38,6 +44,7 @@ class Handler:
         answers_at_once: bool = False,
         is_for_controller: bool = False,
         forwards_itself: bool = False,
+        counts_entries: bool = False,
         advertised_first: int | None = None,
     ) -> None:
         self.api_key = api_key
@@ -46,36 +53,43 @@ class Handler:
         self.answers_at_once = answers_at_once
         self.is_for_controller = is_for_controller
         self.is_forwarded = is_for_controller and not forwards_itself
+        self.counts_entries = counts_entries
         self.advertised_first = first_version if advertised_first is None else advertised_first
 
     @cached_property
     def request_class(self) -> type[Request]:
-        """The message class of the request."""
         return request_class(self.api_key)
 
     @cached_property
     def first_flexible_version(self) -> int:
-        """The first version with tagged fields, also in its header; beyond all when none has."""
+        """The first version with tagged fields in header and body; beyond all versions if none."""
         flexible = self.request_class.FLEXIBLE
         return flexible.first if flexible.first <= flexible.last else 2**15
 
     @cached_property
     def handle(self) -> HandlerFunction:
-        """To be awaited with (broker, context, request); it returns None to send nothing."""
+        """The handler function; it returns None to send no response."""
         module = import_module(f"{__name__}.{self.api_key.name.lower()}")
         function: HandlerFunction = module.handle
+        return function
+
+    @cached_property
+    def entries_of(self) -> Callable[[Any], int]:
+        """How many entries a response has, where `counts_entries`."""
+        module = import_module(f"{__name__}.{self.api_key.name.lower()}")
+        function: Callable[[Any], int] = module.entries_of
         return function
 
 
 API_TABLE: dict[int, Handler] = {
     handler.api_key: handler
     for handler in (
-        # librdkafka compresses only for brokers that claim Produce 0, so Kafka 4 claims it
-        # while serving from 3 (KAFKA-18659); so do we.
+        # librdkafka compresses only for brokers that claim to support Produce 0, so Kafka 4 claims
+        # that, although it serves versions from 3 (KAFKA-18659). So does this broker.
         Handler(ApiKey.PRODUCE, 3, 13, answers_at_once=True, advertised_first=0),
         Handler(ApiKey.FETCH, 4, 18),
         Handler(ApiKey.LIST_OFFSETS, 1, 11),
-        Handler(ApiKey.METADATA, 0, 13),
+        Handler(ApiKey.METADATA, 0, 13, counts_entries=True),
         Handler(ApiKey.OFFSET_COMMIT, 2, 10),
         Handler(ApiKey.OFFSET_FETCH, 1, 10),
         Handler(ApiKey.FIND_COORDINATOR, 0, 6),
@@ -96,14 +110,14 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.END_TXN, 0, 5),
         Handler(ApiKey.WRITE_TXN_MARKERS, 1, 2),
         Handler(ApiKey.TXN_OFFSET_COMMIT, 0, 5),
-        Handler(ApiKey.DESCRIBE_CONFIGS, 1, 4),
+        Handler(ApiKey.DESCRIBE_CONFIGS, 1, 4, counts_entries=True),
         Handler(ApiKey.ALTER_CONFIGS, 0, 2, is_for_controller=True),
         Handler(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2),
         Handler(ApiKey.DESCRIBE_LOG_DIRS, 1, 4),
         Handler(ApiKey.CREATE_PARTITIONS, 0, 3, is_for_controller=True),
         Handler(ApiKey.DELETE_GROUPS, 0, 2),
         Handler(ApiKey.ELECT_LEADERS, 0, 2, is_for_controller=True),
-        # Log levels are a broker's own, so the handler itself forwards the rest.
+        # Log levels belong to one broker, so the handler forwards only the rest.
         Handler(
             ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, is_for_controller=True, forwards_itself=True
         ),

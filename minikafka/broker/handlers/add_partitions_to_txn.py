@@ -1,9 +1,9 @@
 """AddPartitionsToTxn 0-5: partitions that a transaction is about to write to (KIP-98).
 
-Clients ask for one transaction (versions 0 to 3), brokers for several, with ``verify_only`` without
-changing them (version 4, KIP-890). All partitions of a request are added or none: when one does not
-exist the others are OPERATION_NOT_ATTEMPTED. While the markers of the transaction before are being
-written, the answer waits; only when that takes long it is CONCURRENT_TRANSACTIONS.
+Clients send one transaction (versions 0 to 3), brokers several, which ``verify_only`` only checks
+(version 4, KIP-890). All partitions of a transaction are added or none: when one does not exist the
+others are OPERATION_NOT_ATTEMPTED. While the markers of the previous transaction are being written,
+the answer waits; only if that takes long it is CONCURRENT_TRANSACTIONS.
 """
 
 from __future__ import annotations
@@ -12,21 +12,13 @@ from typing import TYPE_CHECKING
 
 from ...coordinator.transaction import AddPartitions, TopicPartition
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTopicResult,
-    AddPartitionsToTxnTransaction,
-)
-from ..partition import PartitionError
-from ..transaction_errors import fenced_error
+from ...protocol.messages import add_partitions_to_txn
+from ..replicas.partition import PartitionError
+from .transaction_errors import fenced_error
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _MANY_FIRST = 4
 _FENCED_FIRST = 2
@@ -34,22 +26,21 @@ _ABORTABLE_FIRST = 5
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse:
-    """Add partitions to one transaction, or to several, each on its own."""
+    broker: Broker, context: RequestContext, request: add_partitions_to_txn.Request
+) -> add_partitions_to_txn.Response:
     version = context.api_version
     if version < _MANY_FIRST:
-        single = AddPartitionsToTxnTransaction(
+        single = add_partitions_to_txn.Transaction(
             transactional_id=request.v3_and_below_transactional_id,
             producer_id=request.v3_and_below_producer_id,
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
         results = await _add(broker, single, version)
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
-    return AddPartitionsToTxnResponse(
+        return add_partitions_to_txn.Response(results_by_topic_v3_and_below=results)
+    return add_partitions_to_txn.Response(
         results_by_transaction=[
-            AddPartitionsToTxnResult(
+            add_partitions_to_txn.Result(
                 transactional_id=one.transactional_id,
                 topic_results=await _add(broker, one, version),
             )
@@ -59,8 +50,8 @@ async def handle(
 
 
 async def _add(
-    broker: Broker, asked: AddPartitionsToTxnTransaction, version: int
-) -> list[AddPartitionsToTxnTopicResult]:
+    broker: Broker, asked: add_partitions_to_txn.Transaction, version: int
+) -> list[add_partitions_to_txn.TopicResult]:
     unknown = {
         (topic.name, number)
         for topic in asked.topics
@@ -98,15 +89,15 @@ def _exists(broker: Broker, topic: str, number: int) -> bool:
 
 
 def _results(
-    topics: list[AddPartitionsToTxnTopic],
+    topics: list[add_partitions_to_txn.Topic],
     codes: dict[TopicPartition, ErrorCode],
     others: ErrorCode,
-) -> list[AddPartitionsToTxnTopicResult]:
+) -> list[add_partitions_to_txn.TopicResult]:
     return [
-        AddPartitionsToTxnTopicResult(
+        add_partitions_to_txn.TopicResult(
             name=topic.name,
             results_by_partition=[
-                AddPartitionsToTxnPartitionResult(
+                add_partitions_to_txn.PartitionResult(
                     partition_index=number,
                     partition_error_code=codes.get((topic.name, number), others),
                 )

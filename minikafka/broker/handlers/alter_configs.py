@@ -1,10 +1,10 @@
 """AlterConfigs 0-2: replace all settings of topics or brokers (KIP-133; deprecated by KIP-339).
 
-What is not named goes back to its default. Topics must exist; a broker is this one by its number,
-or all brokers by the empty name. Each resource takes all of its changes or none. Wrong settings are
-INVALID_CONFIG for a topic and INVALID_REQUEST for a broker, as in Kafka; so is a broker setting
-that is only read at start. Changes are effective when the answer is sent. Not here: client metrics
-and groups as resources.
+Settings that are not in the request return to their defaults. Topics must exist; a broker is named
+by its id, or all brokers by the empty name. Each resource takes all of its changes or none. As in
+Kafka, invalid settings are INVALID_CONFIG for a topic and INVALID_REQUEST for a broker; so is a
+broker setting that is only read at start. Changes are effective when the answer is sent. Not
+implemented: client metrics and groups as resources.
 """
 
 from __future__ import annotations
@@ -13,32 +13,26 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...metadata.decision import Refusal
-from ...metadata.setting_changes import SettingRules, Wish, replacing_wish
+from ...metadata.setting_changes import NewValues, SettingRules, replacing_values
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.alter_configs import (
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
-)
-from ..config_resources import alter_resources
+from ...protocol.messages import alter_configs
+from .config_resources import alter_resources
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: AlterConfigsRequest
-) -> AlterConfigsResponse:
-    """Replace what can be replaced."""
+    broker: Broker, context: RequestContext, request: alter_configs.Request
+) -> alter_configs.Response:
     del context
     results = await alter_resources(
-        broker, request.resources, _wish, validate_only=request.validate_only
+        broker, request.resources, _new_values, validate_only=request.validate_only
     )
-    return AlterConfigsResponse(
+    return alter_configs.Response(
         responses=[
-            AlterConfigsResourceResponse(
+            alter_configs.ResourceResponse(
                 error_code=ErrorCode.NONE if refusal is None else refusal.error_code,
                 error_message=None if refusal is None else refusal.message,
                 resource_type=resource.resource_type,
@@ -49,8 +43,8 @@ async def handle(
     )
 
 
-def _wish(
-    present: Mapping[str, str], resource: AlterConfigsResource, rules: SettingRules
-) -> Wish | Refusal:
+def _new_values(
+    present: Mapping[str, str], resource: alter_configs.Resource, rules: SettingRules
+) -> NewValues | Refusal:
     del rules
-    return replacing_wish(present, [(one.name, one.value) for one in resource.configs])
+    return replacing_values(present, [(one.name, one.value) for one in resource.configs])

@@ -1,8 +1,8 @@
 """AlterReplicaLogDirs 1-2: move replicas of this broker to another data directory (KIP-113).
 
-There is one directory, so a replica is where it is asked to be, or the directory is none of ours.
-A partition that has no replica here is REPLICA_NOT_AVAILABLE, as in Kafka. One that is named in
-several directories counts for the last of them.
+There is only one directory, so a replica is already in it, or the directory is LOG_DIR_NOT_FOUND.
+As in Kafka, a partition without a replica here is REPLICA_NOT_AVAILABLE, and of several directories
+for one partition the last counts.
 """
 
 from __future__ import annotations
@@ -10,22 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDirPartitionResult,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopicResult,
-)
+from ...protocol.messages import alter_replica_log_dirs
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
-) -> AlterReplicaLogDirsResponse:
-    """Say which replicas are in the directories they are wanted in."""
+    broker: Broker, context: RequestContext, request: alter_replica_log_dirs.Request
+) -> alter_replica_log_dirs.Response:
     del context
     wanted = {
         (topic.name, number): one.path
@@ -33,16 +27,16 @@ async def handle(
         for topic in one.topics
         for number in topic.partitions
     }
-    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    topics: dict[str, list[alter_replica_log_dirs.PartitionResult]] = {}
     for (name, number), path in wanted.items():
         topics.setdefault(name, []).append(
-            AlterReplicaLogDirPartitionResult(
+            alter_replica_log_dirs.PartitionResult(
                 partition_index=number, error_code=_check(broker, name, number, path)
             )
         )
-    return AlterReplicaLogDirsResponse(
+    return alter_replica_log_dirs.Response(
         results=[
-            AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
+            alter_replica_log_dirs.TopicResult(topic_name=name, partitions=partitions)
             for name, partitions in topics.items()
         ]
     )

@@ -1,8 +1,8 @@
-"""ApiVersions 0-4 (KIP-35, KIP-511): which APIs this broker serves, read off the handler table.
+"""ApiVersions 0-4 (KIP-35, KIP-511): the APIs that this broker serves, from the handler table.
 
-A version above the table's is answered in version 0 with UNSUPPORTED_VERSION by the connection
-itself. Features (KIP-584) that begin at 0 are for version 4 on (KAFKA-17011), but what is in force
-is told to all.
+The connection itself answers a version above the table's with UNSUPPORTED_VERSION in version 0.
+Supported features (KIP-584) whose lowest level is 0 are listed from version 4 on (KAFKA-17011);
+finalized features are in every answer.
 """
 
 from __future__ import annotations
@@ -11,29 +11,22 @@ import re
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
-)
-from ..features import FEATURES
+from ...protocol.messages import api_versions
+from ..settings.features import FEATURES
 from . import API_TABLE
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_VERSION_FIRST = 3
 _FEATURES_FROM_ZERO_FIRST = 4
 
 
-def supported_versions() -> list[ApiVersion]:
-    """The handler table as ApiVersions shows it, by key."""
+def supported_versions() -> list[api_versions.ApiVersion]:
     return [
-        ApiVersion(
+        api_versions.ApiVersion(
             api_key=handler.api_key,
             min_version=handler.advertised_first,
             max_version=handler.last_version,
@@ -43,24 +36,28 @@ def supported_versions() -> list[ApiVersion]:
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: ApiVersionsRequest
-) -> ApiVersionsResponse:
-    """Answer with the table; a nameless client software is refused as in Kafka."""
+    broker: Broker, context: RequestContext, request: api_versions.Request
+) -> api_versions.Response:
+    """Answer with the table; as in Kafka, malformed names of client software are refused."""
     del broker
     if context.api_version >= _SOFTWARE_VERSION_FIRST and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
-        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
-    response = ApiVersionsResponse(error_code=ErrorCode.NONE, api_keys=supported_versions())
+        return api_versions.Response(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    response = api_versions.Response(error_code=ErrorCode.NONE, api_keys=supported_versions())
     if context.api_version >= _FEATURES_FROM_ZERO_FIRST:
         response.supported_features = [
-            SupportedFeatureKey(name=name, min_version=one.lowest, max_version=one.highest)
+            api_versions.SupportedFeatureKey(
+                name=name, min_version=one.lowest, max_version=one.highest
+            )
             for name, one in FEATURES.items()
         ]
     response.finalized_features_epoch = 0
     response.finalized_features = [
-        FinalizedFeatureKey(name=name, max_version_level=one.level, min_version_level=one.level)
+        api_versions.FinalizedFeatureKey(
+            name=name, max_version_level=one.level, min_version_level=one.level
+        )
         for name, one in FEATURES.items()
     ]
     return response

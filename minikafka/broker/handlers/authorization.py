@@ -1,7 +1,7 @@
-"""What "authorized operations" fields say (KIP-430).
+"""The "authorized operations" fields (KIP-430).
 
-Without an authorizer everybody may do everything, and Kafka answers with all operations that a
-resource supports, as a bit field of `AclOperation` numbers.
+There is no authorizer, so like Kafka without one this broker answers with all operations that a
+resource supports, as a bit field of Kafka's `AclOperation` numbers.
 """
 
 from __future__ import annotations

@@ -1,51 +1,48 @@
 """CreatePartitions 0-3: add partitions to topics (KIP-195).
 
-``count`` is the new total. Each topic succeeds or fails on its own; a name given twice is
-INVALID_REQUEST. ``validate_only`` answers the same and changes nothing. Other than in Kafka an
-internal topic is refused: its partition count decides which partition keeps which group. Not here:
-controller mutation quotas (KIP-599).
+``count`` is the new total. Each topic succeeds or fails on its own; a duplicate name is
+INVALID_REQUEST. ``validate_only`` changes nothing. Unlike in Kafka internal topics are refused,
+because their partition count determines where each group is stored. Not implemented: controller
+mutation quotas (KIP-599).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...metadata.controller import INTERNAL_TOPICS, Decision, Growth, Refusal, grow_topics
+from ...metadata.decision import Decision, Refusal
+from ...metadata.topics import INTERNAL_TOPICS, Growth, grow_topics
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
-)
-from ..change_error import ChangeError
+from ...protocol.messages import create_partitions
+from ..quorum.change_error import ChangeError
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: CreatePartitionsRequest
-) -> CreatePartitionsResponse:
-    """Grow what can be grown."""
+    broker: Broker, context: RequestContext, request: create_partitions.Request
+) -> create_partitions.Response:
     del context
     internal = [topic.name for topic in request.topics if topic.name in INTERNAL_TOPICS]
     growths = [_growth(topic) for topic in request.topics if topic.name not in INTERNAL_TOPICS]
 
     def decide() -> Decision[list[tuple[str, Refusal | None]]]:
-        decision = grow_topics(broker.image, growths, broker.placement())
+        decision = grow_topics(
+            broker.image, growths, broker.settings.placement(broker.ids.positive_int())
+        )
         return Decision([], decision.result) if request.validate_only else decision
 
     try:
-        results = await broker.change(decide)
+        results = await broker.controller.change(decide)
     except ChangeError as error:
         failed = Refusal(ErrorCode(error.error_code), str(error))
         results = [(name, failed) for name in dict.fromkeys(growth.name for growth in growths)]
     results += [(name, _internal(name)) for name in dict.fromkeys(internal)]
-    return CreatePartitionsResponse(
+    return create_partitions.Response(
         results=[
-            CreatePartitionsTopicResult(
+            create_partitions.TopicResult(
                 name=name,
                 error_code=ErrorCode.NONE if refusal is None else refusal.error_code,
                 error_message=None if refusal is None else refusal.message,
@@ -55,7 +52,7 @@ async def handle(
     )
 
 
-def _growth(topic: CreatePartitionsTopic) -> Growth:
+def _growth(topic: create_partitions.Topic) -> Growth:
     assignments = topic.assignments
     if assignments is None:
         return Growth(topic.name, topic.count, None)
@@ -65,5 +62,5 @@ def _growth(topic: CreatePartitionsTopic) -> Growth:
 def _internal(name: str) -> Refusal:
     return Refusal(
         ErrorCode.INVALID_TOPIC_EXCEPTION,
-        f"Topic '{name}' is internal: more partitions would lose the groups that it keeps.",
+        f"Topic '{name}' is internal: with more partitions its groups would no longer be found.",
     )

@@ -1,11 +1,11 @@
-"""DeleteRecords 0-2: forget the records before an offset (KIP-107).
+"""DeleteRecords 0-2: delete the records before an offset (KIP-107).
 
 -1 means the high watermark. An offset above it, or below 0, is OFFSET_OUT_OF_RANGE; one that is
-already gone changes nothing. A partition that is only compacted is POLICY_VIOLATION, an internal
-topic INVALID_TOPIC_EXCEPTION. The answer is the low watermark: the smallest log start offset of the
-live replicas, and it comes when all of them have deleted, or as REQUEST_TIMED_OUT. The leader's is
-in a checkpoint before the answer is sent, so that a crash does not bring the records back. Segments
-that lie wholly before it go with retention.
+already deleted changes nothing. A partition that is only compacted is POLICY_VIOLATION, an internal
+topic INVALID_TOPIC_EXCEPTION. The answer is the low watermark, the smallest log start offset of the
+live replicas; it is sent when all of them have deleted, or as REQUEST_TIMED_OUT. The leader's log
+start offset is checkpointed first, so that a crash does not bring the records back. Segments below
+it are deleted by retention.
 """
 
 from __future__ import annotations
@@ -15,21 +15,15 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ...metadata.controller import INTERNAL_TOPICS
+from ...metadata.topics import INTERNAL_TOPICS
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsPartitionResult,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopicResult,
-)
+from ...protocol.messages import delete_records
 from ...storage.errors import LogError
-from ..partition import Partition, PartitionError
+from ..replicas.partition import Partition, PartitionError
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 logger = logging.getLogger(__name__)
 
@@ -38,12 +32,11 @@ _UNKNOWN_LOW_WATERMARK = -1
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse:
-    """Move log start offsets."""
+    broker: Broker, context: RequestContext, request: delete_records.Request
+) -> delete_records.Response:
     del context
     topics = [
-        DeleteRecordsTopicResult(
+        delete_records.TopicResult(
             name=topic.name,
             partitions=[_delete(broker, topic.name, asked) for asked in topic.partitions],
         )
@@ -61,11 +54,11 @@ async def handle(
             for one in deleted:
                 one.error_code = ErrorCode.KAFKA_STORAGE_ERROR
                 one.low_watermark = _UNKNOWN_LOW_WATERMARK
-    return DeleteRecordsResponse(topics=topics)
+    return delete_records.Response(topics=topics)
 
 
 class _Deleted:
-    """Wakes the request when all replicas of a partition have deleted."""
+    """Wakes the request when all live replicas of a partition have deleted the records."""
 
     __slots__ = ("error_code", "event")
 
@@ -79,9 +72,9 @@ class _Deleted:
 
 
 async def _wait_for_replicas(
-    broker: Broker, topics: list[DeleteRecordsTopicResult], seconds: float
+    broker: Broker, topics: list[delete_records.TopicResult], seconds: float
 ) -> None:
-    waiting: list[tuple[Partition, _Deleted, DeleteRecordsPartitionResult]] = []
+    waiting: list[tuple[Partition, _Deleted, delete_records.PartitionResult]] = []
     for topic in topics:
         for one in topic.partitions:
             partition = broker.partitions.get((topic.name, one.partition_index))
@@ -105,24 +98,24 @@ async def _wait_for_replicas(
 
 
 def _delete(
-    broker: Broker, topic: str, asked: DeleteRecordsPartition
-) -> DeleteRecordsPartitionResult:
+    broker: Broker, topic: str, asked: delete_records.Partition
+) -> delete_records.PartitionResult:
     try:
         low_watermark = _advance(broker, topic, asked)
     except (PartitionError, LogError) as error:
-        return DeleteRecordsPartitionResult(
+        return delete_records.PartitionResult(
             partition_index=asked.partition_index,
             low_watermark=_UNKNOWN_LOW_WATERMARK,
             error_code=error.error_code,
         )
-    return DeleteRecordsPartitionResult(
+    return delete_records.PartitionResult(
         partition_index=asked.partition_index,
         low_watermark=low_watermark,
         error_code=ErrorCode.NONE,
     )
 
 
-def _advance(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> int:
+def _advance(broker: Broker, topic: str, asked: delete_records.Partition) -> int:
     partition = broker.partition(topic, asked.partition_index)
     if topic in INTERNAL_TOPICS:
         raise PartitionError(ErrorCode.INVALID_TOPIC_EXCEPTION)

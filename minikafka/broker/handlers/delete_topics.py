@@ -1,37 +1,32 @@
-"""DeleteTopics 1-6: remove topics by name, or from version 6 on also by topic id (KIP-516).
+"""DeleteTopics 1-6: delete topics by name, or from version 6 on by topic id (KIP-516).
 
-Each topic succeeds or fails on its own. What is named twice, also once by name and once by id, is
-INVALID_REQUEST and stays. With ``delete.topic.enable`` off every topic gets
-TOPIC_DELETION_DISABLED (INVALID_REQUEST before version 3, which does not know that error). The
-answer is sent when clients cannot see the topics any more; their files go a little later, so
-``timeout_ms`` has no meaning. Internal topics can be deleted, as in Kafka.
+Each topic succeeds or fails on its own. A duplicate, also one by name and by id, is INVALID_REQUEST
+and is not deleted. With ``delete.topic.enable`` off every topic gets TOPIC_DELETION_DISABLED
+(INVALID_REQUEST before version 3, which does not have that error). The answer is sent when the
+topics are no longer visible; their files are deleted a little later, so ``timeout_ms`` is ignored.
+Internal topics can be deleted, as in Kafka.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...metadata.controller import TopicReference, delete_topics
+from ...metadata.topics import TopicReference, delete_topics
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.delete_topics import (
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
-from ..change_error import ChangeError
+from ...protocol.messages import delete_topics as delete_topics_api
+from ..quorum.change_error import ChangeError
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _TOPIC_IDS_FIRST = 6
 _DISABLED_ERROR_FIRST = 3
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DeleteTopicsRequest
-) -> DeleteTopicsResponse:
-    """Delete what can be deleted."""
+    broker: Broker, context: RequestContext, request: delete_topics_api.Request
+) -> delete_topics_api.Response:
     version = context.api_version
     if version >= _TOPIC_IDS_FIRST:
         references = [TopicReference(topic.name, topic.topic_id) for topic in request.topics]
@@ -43,12 +38,12 @@ async def handle(
             code = ErrorCode.INVALID_REQUEST
         return _all(references, code, "Topic deletion is disabled (delete.topic.enable is false).")
     try:
-        results = await broker.change(lambda: delete_topics(broker.image, references))
+        results = await broker.controller.change(lambda: delete_topics(broker.image, references))
     except ChangeError as error:
         return _all(references, error.error_code, str(error))
-    return DeleteTopicsResponse(
+    return delete_topics_api.Response(
         responses=[
-            DeletableTopicResult(
+            delete_topics_api.DeletableTopicResult(
                 name=name,
                 topic_id=topic_id,
                 error_code=ErrorCode.NONE if refusal is None else refusal.error_code,
@@ -59,10 +54,10 @@ async def handle(
     )
 
 
-def _all(references: list[TopicReference], code: int, message: str) -> DeleteTopicsResponse:
-    return DeleteTopicsResponse(
+def _all(references: list[TopicReference], code: int, message: str) -> delete_topics_api.Response:
+    return delete_topics_api.Response(
         responses=[
-            DeletableTopicResult(
+            delete_topics_api.DeletableTopicResult(
                 name=name, topic_id=topic_id, error_code=code, error_message=message
             )
             for name, topic_id in references

@@ -1,7 +1,7 @@
 """DescribeCluster 0-2: the cluster's id, its controller and its brokers (KIP-700).
 
-Version 1 names the kind of endpoint (KIP-919): controllers speak no Kafka here, so there are no
-controller endpoints, and the answer says so. Version 2 can ask for fenced brokers too (KIP-1073).
+Version 1 has the type of endpoint (KIP-919); asking for controllers is an error, because they do
+not speak Kafka's protocol here. Version 2 can include fenced brokers (KIP-1073).
 """
 
 from __future__ import annotations
@@ -9,26 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
-from ..cluster_view import controller_for_clients
+from ...protocol.messages import describe_cluster
 from .authorization import CLUSTER_OPERATIONS, NOT_ASKED
+from .cluster_view import controller_for_clients
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _BROKERS = 1
 _CONTROLLERS = 2
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeClusterRequest
-) -> DescribeClusterResponse:
-    """Describe the cluster as this broker knows it."""
+    broker: Broker, context: RequestContext, request: describe_cluster.Request
+) -> describe_cluster.Response:
     del context
     if request.endpoint_type == _CONTROLLERS:
         return _refused(
@@ -44,12 +39,12 @@ async def handle(
         )
     brokers = broker.image.brokers
     shown = [brokers[number] for number in sorted(brokers)]
-    return DescribeClusterResponse(
+    return describe_cluster.Response(
         error_code=ErrorCode.NONE,
-        cluster_id=broker.cluster_id,
+        cluster_id=broker.store.cluster_id,
         controller_id=controller_for_clients(broker),
         brokers=[
-            DescribeClusterBroker(
+            describe_cluster.Broker(
                 broker_id=one.broker_id,
                 host=one.host,
                 port=one.port,
@@ -66,9 +61,9 @@ async def handle(
 
 
 def _refused(
-    request: DescribeClusterRequest, code: ErrorCode, message: str
-) -> DescribeClusterResponse:
-    return DescribeClusterResponse(
+    request: describe_cluster.Request, code: ErrorCode, message: str
+) -> describe_cluster.Response:
+    return describe_cluster.Response(
         error_code=code,
         error_message=message,
         endpoint_type=request.endpoint_type,

@@ -1,30 +1,33 @@
-"""DescribeConfigs 1-4: settings of topics, brokers and loggers, and where each value comes from.
+"""DescribeConfigs 1-4: settings of topics, brokers and loggers, and the source of each value.
 
-A topic shows all its settings; this broker, by its number, all of its own with those fixed at start
-as read-only; the empty broker name only what was set for all brokers. Sources and synonyms are
-KIP-226's, types and documentation (version 3) KIP-569's. No names to look for (null or none, as
-Kafka takes it) mean all. Nothing is sensitive: this broker has no secrets in its settings.
-Log levels (KIP-412) are the resource of type 8. Not here: client metrics and groups as resources.
+A topic has all its settings; this broker, by its id, all of its own, with those that are fixed at
+start as read-only; the empty broker name only the settings for all brokers. Sources and synonyms
+are KIP-226's, types and documentation (version 3) KIP-569's. As in Kafka, null or no setting names
+mean all. No setting is sensitive, because none holds a secret, except for dynamic broker settings
+that this broker does not know, which have no value in the answer. Log levels (KIP-412) are
+resources of type 8. Not implemented: client metrics and groups as resources.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import trio
-
 from ...metadata.decision import Refusal
 from ...metadata.settings import SettingType
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-    DescribeConfigsSynonym,
+from ...protocol.messages import describe_configs
+from ..settings.log_levels import log_levels
+from ..system.pace import paced
+from .config_entries import (
+    ConfigSource,
+    SettingEntry,
+    broker_entries,
+    every_broker_entries,
+    overridden,
+    topic_entries,
+    unknown_entries,
 )
-from ..config_resources import (
+from .config_resources import (
     RESOURCES_PER_REQUEST_MAX,
     ResourceType,
     node_problem,
@@ -32,40 +35,28 @@ from ..config_resources import (
     topic_problem,
     unsupported_type,
 )
-from ..log_levels import log_levels
-from ..setting_entries import (
-    ConfigSource,
-    SettingEntry,
-    broker_entries,
-    every_broker_entries,
-    overridden,
-    topic_entries,
-)
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
-_RESOURCES_PER_CHECKPOINT = 32
-_Entries = list[DescribeConfigsResourceResult]
+_UNKNOWN_TYPE = 0
+_Entries = list[describe_configs.ResourceResult]
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
-    """Describe each resource, or say why it cannot be."""
+    broker: Broker, context: RequestContext, request: describe_configs.Request
+) -> describe_configs.Response:
     del context
-    results: list[DescribeConfigsResult] = []
-    of_topics = topic_entries(broker)
-    for number, resource in enumerate(request.resources):
+    results: list[describe_configs.Result] = []
+    of_topics = topic_entries(broker.settings)
+    async for resource in paced(request.resources, broker.clock.monotonic):
         described: _Entries | Refusal = too_many()
-        if number < RESOURCES_PER_REQUEST_MAX:
+        if len(results) < RESOURCES_PER_REQUEST_MAX:
             described = _describe(broker, resource, request, of_topics)
-        if number % _RESOURCES_PER_CHECKPOINT == _RESOURCES_PER_CHECKPOINT - 1:
-            await trio.lowlevel.checkpoint()
         refusal = described if isinstance(described, Refusal) else None
         results.append(
-            DescribeConfigsResult(
+            describe_configs.Result(
                 error_code=ErrorCode.NONE if refusal is None else refusal.error_code,
                 error_message=None if refusal is None else refusal.message,
                 resource_type=resource.resource_type,
@@ -73,13 +64,17 @@ async def handle(
                 configs=[] if isinstance(described, Refusal) else described,
             )
         )
-    return DescribeConfigsResponse(results=results)
+    return describe_configs.Response(results=results)
+
+
+def entries_of(response: describe_configs.Response) -> int:
+    return sum(1 + len(result.configs) for result in response.results)
 
 
 def _describe(
     broker: Broker,
-    resource: DescribeConfigsResource,
-    request: DescribeConfigsRequest,
+    resource: describe_configs.Resource,
+    request: describe_configs.Request,
     of_topics: list[SettingEntry],
 ) -> _Entries | Refusal:
     name = resource.resource_name
@@ -91,36 +86,43 @@ def _describe(
                 return refusal
             entries = overridden(of_topics, broker.image.topic_settings(name))
         case ResourceType.BROKER if not name:
-            entries = every_broker_entries(broker)
+            entries = every_broker_entries(broker.settings)
         case ResourceType.BROKER:
             refusal = node_problem(broker, name)
             if refusal is not None:
                 return refusal
-            entries = broker_entries(broker)
+            entries = broker_entries(broker.settings)
         case ResourceType.BROKER_LOGGER:
             return node_problem(broker, name) or _loggers(wanted)
         case other:
             return unsupported_type(other)
-    return [
+    shown = [
         _show(entry, request, is_dynamic=entry.setting.is_dynamic)
         for entry in entries
         if not wanted or entry.setting.name in wanted
     ]
+    if resource.resource_type == ResourceType.BROKER:
+        shown += [
+            _show_unknown(unknown, source, request)
+            for unknown, source in unknown_entries(broker.settings, name).items()
+            if not wanted or unknown in wanted
+        ]
+    return shown
 
 
 def _show(
-    entry: SettingEntry, request: DescribeConfigsRequest, *, is_dynamic: bool
-) -> DescribeConfigsResourceResult:
+    entry: SettingEntry, request: describe_configs.Request, *, is_dynamic: bool
+) -> describe_configs.ResourceResult:
     setting = entry.setting
     synonyms = entry.synonyms if request.include_synonyms else []
-    return DescribeConfigsResourceResult(
+    return describe_configs.ResourceResult(
         name=setting.name,
         value=entry.value,
         read_only=not is_dynamic,
         config_source=entry.source,
         is_sensitive=False,
         synonyms=[
-            DescribeConfigsSynonym(name=name, value=value, source=source)
+            describe_configs.Synonym(name=name, value=value, source=source)
             for name, value, source in synonyms
         ],
         config_type=setting.kind,
@@ -128,9 +130,26 @@ def _show(
     )
 
 
+def _show_unknown(
+    name: str, source: ConfigSource, request: describe_configs.Request
+) -> describe_configs.ResourceResult:
+    """As in Kafka, nothing is known about it, so that it may be a secret."""
+    doc = "This broker does not know it; it has no effect."
+    return describe_configs.ResourceResult(
+        name=name,
+        value=None,
+        read_only=False,
+        config_source=source,
+        is_sensitive=True,
+        synonyms=[],
+        config_type=_UNKNOWN_TYPE,
+        documentation=doc if request.include_documentation else None,
+    )
+
+
 def _loggers(wanted: frozenset[str]) -> _Entries:
     return [
-        DescribeConfigsResourceResult(
+        describe_configs.ResourceResult(
             name=name,
             value=level,
             read_only=False,

@@ -5,24 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_groups import (
-    DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-from ..partition import PartitionError
+from ...protocol.messages import describe_groups
+from ..replicas.partition import PartitionError
 from .authorization import GROUP_OPERATIONS
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeGroupsRequest
-) -> DescribeGroupsResponse:
-    """Describe each group."""
-    found: list[DescribedGroup] = []
+    broker: Broker, context: RequestContext, request: describe_groups.Request
+) -> describe_groups.Response:
+    found: list[describe_groups.DescribedGroup] = []
     for group_id in request.groups:
         try:
             group = broker.groups.shard(group_id).describe(group_id, context.api_version)
@@ -32,11 +27,11 @@ async def handle(
         if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
             group.authorized_operations = GROUP_OPERATIONS
         found.append(group)
-    return DescribeGroupsResponse(groups=found)
+    return describe_groups.Response(groups=found)
 
 
-def _refused(group_id: str, error: PartitionError) -> DescribedGroup:
-    return DescribedGroup(
+def _refused(group_id: str, error: PartitionError) -> describe_groups.DescribedGroup:
+    return describe_groups.DescribedGroup(
         error_code=error.error_code,
         group_id=group_id,
         group_state="",

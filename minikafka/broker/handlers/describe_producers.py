@@ -1,7 +1,7 @@
-"""DescribeProducers 0: the producers whose sequences a partition remembers (KIP-664).
+"""DescribeProducers 0: the active producers of partitions (KIP-664).
 
-Only idempotent producers are remembered, for ``producer.id.expiration.ms``, and those of open
-transactions as long as these last.
+These are the idempotent producers of the last ``producer.id.expiration.ms``, and those of open
+transactions.
 """
 
 from __future__ import annotations
@@ -9,28 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_producers import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    PartitionResponse,
-    ProducerState,
-    TopicResponse,
-)
-from ..partition import PartitionError
+from ...protocol.messages import describe_producers
+from ..replicas.partition import PartitionError
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeProducersRequest
-) -> DescribeProducersResponse:
-    """Describe the producers of each partition."""
+    broker: Broker, context: RequestContext, request: describe_producers.Request
+) -> describe_producers.Response:
     del context
-    return DescribeProducersResponse(
+    return describe_producers.Response(
         topics=[
-            TopicResponse(
+            describe_producers.TopicResponse(
                 name=topic.name,
                 partitions=[_describe(broker, topic.name, one) for one in topic.partition_indexes],
             )
@@ -39,21 +32,21 @@ async def handle(
     )
 
 
-def _describe(broker: Broker, topic: str, number: int) -> PartitionResponse:
+def _describe(broker: Broker, topic: str, number: int) -> describe_producers.PartitionResponse:
     try:
         partition = broker.partition(topic, number)
     except PartitionError as error:
-        return PartitionResponse(
+        return describe_producers.PartitionResponse(
             partition_index=number,
             error_code=error.error_code,
             error_message=error.message,
             active_producers=[],
         )
-    return PartitionResponse(
+    return describe_producers.PartitionResponse(
         partition_index=number,
         error_code=ErrorCode.NONE,
         active_producers=[
-            ProducerState(
+            describe_producers.ProducerState(
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 last_sequence=producer.last_sequence,

@@ -1,51 +1,44 @@
-"""DescribeQuorum 0-2: the metadata quorum: its leader, its voters, how far each has come (KIP-595).
+"""DescribeQuorum 0-2: the metadata quorum, its leader and the progress of its voters (KIP-595).
 
-The one topic that can be asked for is ``__cluster_metadata``, partition 0. The active controller
-answers; what a replica last did is told in the controller's time (KIP-836). Version 2 names the
-voters' internal listeners (KIP-853), which speak no Kafka; directories have no ids here.
+Only ``__cluster_metadata``, partition 0, can be described. The active controller answers; times are
+on its clock (KIP-836). Version 2 has the voters' internal listeners (KIP-853), which do not speak
+Kafka's protocol; there are no directory ids.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...metadata.controller import METADATA_TOPIC
+from ...metadata.topics import METADATA_TOPIC
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    Listener,
-    Node,
-    PartitionDataResponse,
-    ReplicaState,
-    TopicDataResponse,
-)
-from ..quorum_reports import QuorumStatistics, ReplicaStatistics
+from ...protocol.messages import describe_quorum
+from ..quorum.reports import QuorumStatistics, ReplicaStatistics
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _LISTENER_NAME = "CONTROLLER"
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeQuorumRequest
-) -> DescribeQuorumResponse:
-    """Describe the quorum."""
+    broker: Broker, context: RequestContext, request: describe_quorum.Request
+) -> describe_quorum.Response:
     del context
     statistics = broker.quorum.statistics()
     now_ms = broker.clock.wall_ms()
-    topics: list[TopicDataResponse] = []
+    topics: list[describe_quorum.TopicDataResponse] = []
     for topic in request.topics:
-        partitions: list[PartitionDataResponse] = []
+        partitions: list[describe_quorum.PartitionDataResponse] = []
         for one in topic.partitions:
             if topic.topic_name == METADATA_TOPIC and one.partition_index == 0:
                 partitions.append(_describe(statistics, now_ms, broker.controller.is_active))
             else:
                 partitions.append(_refused(one.partition_index))
-        topics.append(TopicDataResponse(topic_name=topic.topic_name, partitions=partitions))
-    return DescribeQuorumResponse(
+        topics.append(
+            describe_quorum.TopicDataResponse(topic_name=topic.topic_name, partitions=partitions)
+        )
+    return describe_quorum.Response(
         error_code=ErrorCode.NONE,
         error_message=None,
         topics=topics,
@@ -53,8 +46,10 @@ async def handle(
     )
 
 
-def _describe(statistics: QuorumStatistics, now_ms: int, is_active: bool) -> PartitionDataResponse:
-    return PartitionDataResponse(
+def _describe(
+    statistics: QuorumStatistics, now_ms: int, is_active: bool
+) -> describe_quorum.PartitionDataResponse:
+    return describe_quorum.PartitionDataResponse(
         partition_index=0,
         error_code=ErrorCode.NONE if is_active else ErrorCode.NOT_LEADER_OR_FOLLOWER,
         error_message=None if is_active else "No controller is active at the moment.",
@@ -66,8 +61,8 @@ def _describe(statistics: QuorumStatistics, now_ms: int, is_active: bool) -> Par
     )
 
 
-def _state(replica: ReplicaStatistics, now_ms: int) -> ReplicaState:
-    return ReplicaState(
+def _state(replica: ReplicaStatistics, now_ms: int) -> describe_quorum.ReplicaState:
+    return describe_quorum.ReplicaState(
         replica_id=replica.node_id,
         log_end_offset=replica.log_end_offset,
         last_fetch_timestamp=_when(replica.heard_ago_s, now_ms),
@@ -79,8 +74,8 @@ def _when(ago_s: float | None, now_ms: int) -> int:
     return -1 if ago_s is None else now_ms - int(ago_s * 1000)
 
 
-def _refused(partition: int) -> PartitionDataResponse:
-    return PartitionDataResponse(
+def _refused(partition: int) -> describe_quorum.PartitionDataResponse:
+    return describe_quorum.PartitionDataResponse(
         partition_index=partition,
         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         error_message=f"Only partition 0 of {METADATA_TOPIC} can be described.",
@@ -92,9 +87,12 @@ def _refused(partition: int) -> PartitionDataResponse:
     )
 
 
-def _nodes(broker: Broker) -> list[Node]:
+def _nodes(broker: Broker) -> list[describe_quorum.Node]:
     return [
-        Node(node_id=node_id, listeners=[Listener(name=_LISTENER_NAME, host=host, port=port)])
-        for node_id, (host, port) in sorted(broker.topology.voters.items())
+        describe_quorum.Node(
+            node_id=node_id,
+            listeners=[describe_quorum.Listener(name=_LISTENER_NAME, host=host, port=port)],
+        )
+        for node_id, (host, port) in sorted(broker.node.topology.voters.items())
         if port
     ]

@@ -1,39 +1,32 @@
 """DescribeTopicPartitions 0: topics page by page (KIP-966).
 
-Topics come sorted by name; no names mean all topics. An answer holds at most
+Topics are sorted by name; an empty list means all topics. An answer has at most
 ``response_partition_limit`` partitions, and never more than ``max.request.partition.size.limit``;
-``next_cursor`` names the first partition that did not fit, and is null when nothing is left. A
-cursor's topic must be among the names asked for, if there are any. Eligible leader replicas are
-those of KIP-966.
+``next_cursor`` is the first partition that did not fit, or null. A cursor's topic must be among the
+requested names, if there are any. Eligible leader replicas are those of KIP-966.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...metadata.controller import INTERNAL_TOPICS, topic_name_problem
-from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ...metadata.image import TopicImage
+from ...metadata.records import NO_LEADER, PartitionRecord
+from ...metadata.topics import INTERNAL_TOPICS, topic_name_problem
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_topic_partitions import (
-    CursorResponse,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponsePartition,
-    DescribeTopicPartitionsResponseTopic,
-)
-from ...protocol.schema import ZERO_UUID
-from ..cluster_view import ClusterView
+from ...protocol.fields import ZERO_UUID
+from ...protocol.messages import describe_topic_partitions
 from .authorization import NOT_ASKED, TOPIC_OPERATIONS
+from .cluster_view import ClusterView
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
-    """Answer with one page."""
+    broker: Broker, context: RequestContext, request: describe_topic_partitions.Request
+) -> describe_topic_partitions.Response:
     del context
     asked = {topic.name for topic in request.topics}
     names = sorted(asked or broker.image.topics)
@@ -51,12 +44,14 @@ async def handle(
 
 def _page(
     broker: Broker, names: list[str], first_partition: int, limit: int
-) -> DescribeTopicPartitionsResponse:
-    response = DescribeTopicPartitionsResponse(topics=[])
+) -> describe_topic_partitions.Response:
+    response = describe_topic_partitions.Response(topics=[])
     view = ClusterView(broker)
     for name in names:
         if limit == 0:
-            response.next_cursor = CursorResponse(topic_name=name, partition_index=0)
+            response.next_cursor = describe_topic_partitions.CursorResponse(
+                topic_name=name, partition_index=0
+            )
             break
         topic = broker.image.topics.get(name)
         if topic is None:
@@ -67,7 +62,9 @@ def _page(
         shown = topic.partitions[first_partition:end]
         response.topics.append(_describe(view, topic, shown))
         if end < len(topic.partitions):
-            response.next_cursor = CursorResponse(topic_name=name, partition_index=end)
+            response.next_cursor = describe_topic_partitions.CursorResponse(
+                topic_name=name, partition_index=end
+            )
             break
         limit -= len(shown)
         first_partition = 0
@@ -75,9 +72,9 @@ def _page(
 
 
 def _describe(
-    view: ClusterView, topic: TopicImage, partitions: list[PartitionImage]
-) -> DescribeTopicPartitionsResponseTopic:
-    return DescribeTopicPartitionsResponseTopic(
+    view: ClusterView, topic: TopicImage, partitions: list[PartitionRecord]
+) -> describe_topic_partitions.Topic:
+    return describe_topic_partitions.Topic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
@@ -88,10 +85,10 @@ def _describe(
 
 
 def _partition(
-    view: ClusterView, topic: str, image: PartitionImage
-) -> DescribeTopicPartitionsResponsePartition:
+    view: ClusterView, topic: str, image: PartitionRecord
+) -> describe_topic_partitions.Partition:
     leader, offline_replicas = view.partition(topic, image)
-    return DescribeTopicPartitionsResponsePartition(
+    return describe_topic_partitions.Partition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
         partition_index=image.partition,
         leader_id=leader,
@@ -104,11 +101,11 @@ def _partition(
     )
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _unknown(name: str) -> describe_topic_partitions.Topic:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic_name_problem(name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    return DescribeTopicPartitionsResponseTopic(
+    return describe_topic_partitions.Topic(
         error_code=code,
         name=name,
         topic_id=ZERO_UUID,
@@ -117,10 +114,10 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _invalid(names: list[str]) -> DescribeTopicPartitionsResponse:
-    return DescribeTopicPartitionsResponse(
+def _invalid(names: list[str]) -> describe_topic_partitions.Response:
+    return describe_topic_partitions.Response(
         topics=[
-            DescribeTopicPartitionsResponseTopic(
+            describe_topic_partitions.Topic(
                 error_code=ErrorCode.INVALID_REQUEST,
                 name=name,
                 topic_id=ZERO_UUID,

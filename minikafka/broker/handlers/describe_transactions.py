@@ -1,7 +1,7 @@
 """DescribeTransactions 0: state and partitions of transactions (KIP-664).
 
-Each transactional id on its own: NOT_COORDINATOR for one that another broker keeps, and
-TRANSACTIONAL_ID_NOT_FOUND for one that nobody knows.
+Each transactional id has its own error: NOT_COORDINATOR if another broker coordinates it,
+TRANSACTIONAL_ID_NOT_FOUND if it does not exist.
 """
 
 from __future__ import annotations
@@ -9,30 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    TopicData,
-    TransactionState,
-)
-from ..partition import PartitionError
+from ...protocol.messages import describe_transactions
+from ..replicas.partition import PartitionError
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
-) -> DescribeTransactionsResponse:
-    """Describe each id."""
+    broker: Broker, context: RequestContext, request: describe_transactions.Request
+) -> describe_transactions.Response:
     del context
-    return DescribeTransactionsResponse(
+    return describe_transactions.Response(
         transaction_states=[_describe(broker, one) for one in request.transactional_ids]
     )
 
 
-def _describe(broker: Broker, transactional_id: str) -> TransactionState:
+def _describe(broker: Broker, transactional_id: str) -> describe_transactions.TransactionState:
     try:
         if not transactional_id:
             raise PartitionError(ErrorCode.INVALID_REQUEST)
@@ -41,12 +35,12 @@ def _describe(broker: Broker, transactional_id: str) -> TransactionState:
         if shard.error is not ErrorCode.NONE:
             raise PartitionError(shard.error)
         if not runtime.is_surely_current(number):
-            raise PartitionError(ErrorCode.NOT_COORDINATOR)  # somebody decides by the answer
+            raise PartitionError(ErrorCode.NOT_COORDINATOR)  # the answer may be out of date
         entry = shard.entry(transactional_id)
         if entry is None:
             raise PartitionError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     except PartitionError as error:
-        return TransactionState(
+        return describe_transactions.TransactionState(
             error_code=error.error_code,
             transactional_id=transactional_id,
             transaction_state="",
@@ -59,7 +53,7 @@ def _describe(broker: Broker, transactional_id: str) -> TransactionState:
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(entry.partitions):
         topics.setdefault(topic, []).append(partition)
-    return TransactionState(
+    return describe_transactions.TransactionState(
         error_code=ErrorCode.NONE,
         transactional_id=transactional_id,
         transaction_state=entry.state.title,
@@ -67,5 +61,8 @@ def _describe(broker: Broker, transactional_id: str) -> TransactionState:
         transaction_start_time_ms=entry.start_ms,
         producer_id=entry.producer_id,
         producer_epoch=entry.producer_epoch,
-        topics=[TopicData(topic=topic, partitions=found) for topic, found in topics.items()],
+        topics=[
+            describe_transactions.TopicData(topic=topic, partitions=found)
+            for topic, found in topics.items()
+        ],
     )

@@ -1,9 +1,9 @@
-"""ElectLeaders 0-2: let preferred replicas lead again, or elect uncleanly (KIP-183, KIP-460).
+"""ElectLeaders 0-2: elect preferred replicas, or elect uncleanly (KIP-183, KIP-460).
 
-Version 0 can only ask for preferred replicas. Null partitions mean all that need an election; their
-answer leaves out those that do not. A leader that lives hands over by itself, without losing a
-record, so the answer waits, within the request's time, until it has; a partition that takes longer
-is answered with REQUEST_TIMED_OUT and changes a little later.
+Version 0 can only elect preferred replicas. Null partitions mean all that need an election, and the
+answer omits the others. A live leader hands over without losing a record, and the answer waits for
+that within the request's timeout; a partition that takes longer gets REQUEST_TIMED_OUT and changes
+its leader a little later.
 """
 
 from __future__ import annotations
@@ -14,28 +14,22 @@ import trio
 
 from ...metadata.decision import Decision
 from ...metadata.elections import Election, ElectionKind, elect_leaders
-from ...metadata.image import NO_LEADER
+from ...metadata.records import NO_LEADER
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
-)
-from ..change_error import ChangeError
+from ...protocol.messages import elect_leaders as elect_leaders_api
+from ..quorum.change_error import ChangeError
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _WAIT_SECONDS_MAX = 10.0
 _ERROR_FOR_ALL_FIRST = 1
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: ElectLeadersRequest
-) -> ElectLeadersResponse:
-    """Elect, and wait for the hand-overs."""
+    broker: Broker, context: RequestContext, request: elect_leaders_api.Request
+) -> elect_leaders_api.Response:
     partitions = None
     if request.topic_partitions is not None:
         partitions = [
@@ -49,31 +43,31 @@ async def handle(
         return _failed(context, partitions, ErrorCode.INVALID_REQUEST, "Unknown election type.")
 
     def decide() -> Decision[list[Election]]:
-        return elect_leaders(broker.image, kind, partitions, broker.replication_rules())
+        return elect_leaders(broker.image, kind, partitions, broker.settings.replication_rules())
 
     try:
-        elections = await broker.change(decide)
+        elections = await broker.controller.change(decide)
     except ChangeError as error:
         return _failed(context, partitions, error.error_code, error.message)
     seconds = min(max(request.timeout_ms, 0) / 1000, _WAIT_SECONDS_MAX)
     with trio.move_on_after(seconds):
         for election in elections:
-            while _goes_on(broker, election):
+            while _is_handing_over(broker, election):
                 await broker.store.next_change()
-    results: dict[str, list[PartitionResult]] = {}
+    results: dict[str, list[elect_leaders_api.PartitionResult]] = {}
     for election in elections:
         results.setdefault(election.topic, []).append(_result(broker, election))
-    return ElectLeadersResponse(
+    return elect_leaders_api.Response(
         error_code=ErrorCode.NONE,
         replica_election_results=[
-            ReplicaElectionResult(topic=topic, partition_result=of_topic)
+            elect_leaders_api.ReplicaElectionResult(topic=topic, partition_result=of_topic)
             for topic, of_topic in results.items()
         ],
     )
 
 
-def _goes_on(broker: Broker, election: Election) -> bool:
-    """Whether the present leader is still asked to hand over."""
+def _is_handing_over(broker: Broker, election: Election) -> bool:
+    """Whether the hand-over by the current leader is still pending."""
     if not election.is_pending:
         return False
     topic = broker.image.topics.get(election.topic)
@@ -82,24 +76,31 @@ def _goes_on(broker: Broker, election: Election) -> bool:
     return topic.partitions[election.partition].next_leader != NO_LEADER
 
 
-def _result(broker: Broker, election: Election) -> PartitionResult:
+def _result(broker: Broker, election: Election) -> elect_leaders_api.PartitionResult:
     number, refusal = election.partition, election.refusal
     if refusal is not None:
         code, message = refusal
-        return PartitionResult(partition_id=number, error_code=code, error_message=message)
+        return elect_leaders_api.PartitionResult(
+            partition_id=number, error_code=code, error_message=message
+        )
     code, text = ErrorCode.NONE, None
     if election.is_pending:
         topic = broker.image.topics.get(election.topic)
         partition = None if topic is None else topic.partitions[number]
         if partition is None:
-            code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted meanwhile."
+            code, text = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "The topic was deleted in the meantime.",
+            )
         elif partition.next_leader != NO_LEADER:
             code = ErrorCode.REQUEST_TIMED_OUT
             text = f"Broker {partition.leader} has not handed over yet; it will."
         elif partition.leader != partition.replicas[0]:
             code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
             text = f"Broker {partition.replicas[0]} left the ISR before it could take over."
-    return PartitionResult(partition_id=number, error_code=code, error_message=text)
+    return elect_leaders_api.PartitionResult(
+        partition_id=number, error_code=code, error_message=text
+    )
 
 
 def _failed(
@@ -107,16 +108,18 @@ def _failed(
     partitions: list[tuple[str, int]] | None,
     code: ErrorCode,
     message: str,
-) -> ElectLeadersResponse:
+) -> elect_leaders_api.Response:
     if context.api_version >= _ERROR_FOR_ALL_FIRST:
-        return ElectLeadersResponse(error_code=code, replica_election_results=[])
-    results: dict[str, list[PartitionResult]] = {}
+        return elect_leaders_api.Response(error_code=code, replica_election_results=[])
+    results: dict[str, list[elect_leaders_api.PartitionResult]] = {}
     for topic, number in partitions or ():
-        failed = PartitionResult(partition_id=number, error_code=code, error_message=message)
+        failed = elect_leaders_api.PartitionResult(
+            partition_id=number, error_code=code, error_message=message
+        )
         results.setdefault(topic, []).append(failed)
-    return ElectLeadersResponse(
+    return elect_leaders_api.Response(
         replica_election_results=[
-            ReplicaElectionResult(topic=topic, partition_result=of_topic)
+            elect_leaders_api.ReplicaElectionResult(topic=topic, partition_result=of_topic)
             for topic, of_topic in results.items()
         ]
     )

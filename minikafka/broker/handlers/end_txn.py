@@ -1,8 +1,8 @@
 """EndTxn 0-5: commit or abort a transaction (KIP-98).
 
 Answered when the decision is committed, in the call that moves the high watermark; the markers
-follow. From version 5 on every transaction ends its epoch, and the answer has the id and epoch of
-the next one (KIP-890).
+follow. From version 5 on every transaction has its own epoch, and the answer has the producer id
+and epoch of the next one (KIP-890).
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 from ...coordinator.transaction import EndTransaction, TransactionReply
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ..answers import LaterAnswer
-from ..partition import PartitionError
-from ..transaction_errors import fenced_error
+from ...protocol.messages import end_txn
+from ..replicas.partition import PartitionError
+from .later_answer import LaterAnswer
+from .transaction_errors import fenced_error
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _FENCED_FIRST = 2
 _OWN_EPOCH_FIRST = 5
 
 
-class _Decided(LaterAnswer):
-    """The answer, when the coordinator replies; it always does."""
+class _EndTxnAnswer(LaterAnswer):
+    """Ready when the coordinator replies, which it always does."""
 
     __slots__ = ("_version",)
 
@@ -34,9 +34,8 @@ class _Decided(LaterAnswer):
         self._version = version
 
     def put(self, reply: TransactionReply) -> None:
-        """The coordinator replies."""
         knows_fenced = self._version >= _FENCED_FIRST
-        self.response = EndTxnResponse(
+        self.response = end_txn.Response(
             error_code=fenced_error(reply.error_code, knows_fenced=knows_fenced),
             producer_id=reply.producer_id,
             producer_epoch=reply.producer_epoch,
@@ -44,13 +43,12 @@ class _Decided(LaterAnswer):
         self.ready()
 
     def give_up(self) -> None:
-        """The client is gone; the transaction ends all the same."""
+        """The client has disconnected; the transaction ends anyway."""
 
 
-async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest) -> LaterAnswer:
-    """Decide."""
+async def handle(broker: Broker, context: RequestContext, request: end_txn.Request) -> LaterAnswer:
     version = context.api_version
-    decided = _Decided(version)
+    decided = _EndTxnAnswer(version)
     command = EndTransaction(
         request.transactional_id,
         request.producer_id,

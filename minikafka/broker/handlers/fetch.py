@@ -1,16 +1,17 @@
 """Fetch 4-18: whole batches from the log, straight from its files.
 
-Long poll: a fetch with fewer than min_bytes waits for appends (no polling) until max_wait_ms.
+Long poll: a fetch that finds fewer than min_bytes waits for appends (no polling) until max_wait_ms.
 Incremental sessions (KIP-227), topic ids from version 13 (KIP-516), leader-epoch fencing (KIP-320),
 truncation detection by last_fetched_epoch (KIP-595), read_committed bounded by the last stable
-offset. max_bytes and partition_max_bytes are honoured but for the first batch of the first
+offset. max_bytes and partition_max_bytes are respected except for the first batch of the first
 non-empty partition, which is always sent whole (KIP-74).
 
-From version 11 on followers serve, too, up to the high watermark that they know; and a leader sends
-consumers that name their rack to an in-sync replica there, where ``replica.selector.class`` is
-RackAwareReplicaSelector (KIP-392). Whoever asked the wrong broker hears who leads (KIP-951).
-Brokers fetch from each other in another way (`minikafka.broker.replica_serving`), so
-``replica_id`` >= 0 is served as a consumer. Clients are not throttled.
+From version 11 on followers serve fetches up to their high watermark, and a leader redirects
+consumers that name their rack to an in-sync replica there if ``replica.selector.class`` is
+RackAwareReplicaSelector (KIP-392). A client that fetched from the wrong broker is told the current
+leader (KIP-951). Brokers fetch from each other in another way
+(`minikafka.broker.replicas.fetch_server`), so ``replica_id`` >= 0 is served as a consumer. Clients
+are not throttled.
 """
 
 from __future__ import annotations
@@ -21,27 +22,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
-from ...protocol.schema import ZERO_UUID
+from ...protocol.fields import ZERO_UUID
+from ...protocol.messages import fetch
 from ...storage.errors import LogError
-from ..current_leader import LEADER_ELSEWHERE, current_leader, endpoints_of
-from ..fetch_sessions import CachedPartition, FetchPlan, PartitionKey, SessionError
-from ..partition import Partition, PartitionError
-from ..read_replicas import preferred_read_replica
-from ..transport import FilePayload
+from ..replicas.fetch_sessions import CachedPartition, FetchPlan, PartitionKey, SessionError
+from ..replicas.partition import Partition, PartitionError
+from ..replicas.racks import preferred_read_replica
+from ..transport.transport import FilePayload
+from .current_leader import LEADER_ELSEWHERE, current_leader, endpoints_of
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _TOPIC_IDS_FIRST = 13
 _SESSIONS_FIRST = 7
@@ -51,22 +43,20 @@ _READ_COMMITTED = 1
 _NOTHING = b""
 _PARTITIONS_PER_CHECKPOINT = 32
 _FILES_PER_ANSWER_MAX = 64
-"""Files that one answer keeps open until it is sent; a client may never take it."""
+"""Files that one answer may keep open until it is sent; a client may never read it."""
 _COPIED_SIZE_BYTES_MAX = 256 * 1024
-"""Bytes of further partitions that go into memory instead; the rest waits for the next fetch."""
+"""Bytes of further partitions that are copied into memory; the rest waits for the next fetch."""
 
 
 class _Found(NamedTuple):
-    """One partition's answer, and how many bytes of records it carries."""
+    """One partition's answer, and the size of its records."""
 
     cached: CachedPartition
-    answer: PartitionData
+    answer: fetch.PartitionData
     size_bytes: int
 
 
 class _Waiter:
-    """Wakes a fetch when one of its partitions has news."""
-
     __slots__ = ("changed", "event")
 
     def __init__(self) -> None:
@@ -78,8 +68,7 @@ class _Waiter:
         self.event.set()
 
 
-async def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse:
-    """Read what is there; wait for more when it is too little."""
+async def handle(broker: Broker, context: RequestContext, request: fetch.Request) -> fetch.Response:
     by_id = context.api_version >= _TOPIC_IDS_FIRST
     now = broker.clock.monotonic()
     if context.api_version < _SESSIONS_FIRST:
@@ -87,7 +76,7 @@ async def handle(broker: Broker, context: RequestContext, request: FetchRequest)
     try:
         plan = broker.fetch_sessions.plan(request, by_id, now)
     except SessionError as error:
-        return FetchResponse(error_code=error.error_code, responses=[])
+        return fetch.Response(error_code=error.error_code, responses=[])
     reader = _Reader(broker, request, context.api_version)
     found, satisfied = await reader.read(plan.partitions)
     if not satisfied and plan.partitions:
@@ -96,16 +85,16 @@ async def handle(broker: Broker, context: RequestContext, request: FetchRequest)
     response = _answer(plan, found)
     if reader.leaders_elsewhere and context.api_version >= _NODE_ENDPOINTS_FIRST:
         response.node_endpoints = [
-            NodeEndpoint(node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
+            fetch.NodeEndpoint(node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
             for one in endpoints_of(broker, reader.leaders_elsewhere)
         ]
     return response
 
 
 async def _wait(broker: Broker, reader: _Reader, found: list[_Found], deadline: float) -> None:
-    """Wait until there is enough to answer with: min_bytes, an error, the deadline, a stop.
+    """Wait for min_bytes, an error, the deadline, or the shutdown.
 
-    Only partitions with news are looked at again: a client may fetch thousands of them.
+    Only partitions that have changed are read again, because a client may fetch thousands of them.
     """
     waiter = _Waiter()
     waiting = reader.partitions
@@ -114,12 +103,12 @@ async def _wait(broker: Broker, reader: _Reader, found: list[_Found], deadline: 
         partition.waiters[waiter] = None
         sizes[partition] = one.size_bytes
         if partition.log.high_watermark != one.answer.high_watermark:
-            waiter.notify(partition)  # while the other partitions were read
+            waiter.notify(partition)  # it changed while the others were read
     cached_by_partition = {partition: cached for cached, partition in waiting.items()}
     total = sum(sizes.values())
     try:
         with trio.move_on_at(deadline):
-            while not broker.is_stopping:
+            while not broker.node.is_stopping:
                 await waiter.event.wait()
                 waiter.event = trio.Event()
                 changed, waiter.changed = waiter.changed, {}
@@ -130,7 +119,7 @@ async def _wait(broker: Broker, reader: _Reader, found: list[_Found], deadline: 
                         return
                     total += size_bytes - sizes[partition]
                     now = reader.partitions[cached]
-                    if now is not partition:  # it was offline, and is back as another object
+                    if now is not partition:  # it was offline, and is now another object
                         del sizes[partition]
                         now.waiters[waiter] = None
                         cached_by_partition[now] = cached
@@ -143,14 +132,12 @@ async def _wait(broker: Broker, reader: _Reader, found: list[_Found], deadline: 
 
 
 class _Reader:
-    """Reads the partitions of one request, as often as it takes."""
-
-    def __init__(self, broker: Broker, request: FetchRequest, version: int) -> None:
+    def __init__(self, broker: Broker, request: fetch.Request, version: int) -> None:
         self._broker = broker
         self._request = request
         self._by_id = version >= _TOPIC_IDS_FIRST
         followers = version >= _FOLLOWERS_FIRST
-        self._find = broker.replicas.find_readable if followers else broker.partition
+        self._find = broker.index.find_readable if followers else broker.partition
         self._rack = request.rack_id if broker.replicas.is_rack_aware else ""
         self._committed = request.isolation_level == _READ_COMMITTED
         self.min_bytes = request.min_bytes
@@ -160,7 +147,7 @@ class _Reader:
         self._copy_left_bytes = 0
 
     async def read(self, wanted: Sequence[CachedPartition]) -> tuple[list[_Found], bool]:
-        """Read all partitions; True when the answer need not wait (bytes, error, divergence)."""
+        """Read all partitions; True if the answer need not wait (bytes, error, divergence)."""
         request = self._request
         remaining = min(request.max_bytes, self._broker.config.fetch_max_bytes)
         total = 0
@@ -196,7 +183,7 @@ class _Reader:
         log = partition.log
         high_watermark = log.high_watermark
         stable = log.last_stable_offset
-        answer = PartitionData(
+        answer = fetch.PartitionData(
             partition_index=number,
             error_code=0,
             high_watermark=high_watermark,
@@ -208,7 +195,13 @@ class _Reader:
         if asked.last_fetched_epoch >= 0 and self._diverges(partition, cached, answer):
             return _Found(cached, answer, 0)
         if self._rack and partition.is_leader:
-            preferred = preferred_read_replica(broker, partition, self._rack, asked.fetch_offset)
+            preferred = preferred_read_replica(
+                partition,
+                broker.image,
+                broker.config.broker_rack,
+                self._rack,
+                asked.fetch_offset,
+            )
             if preferred is not None:
                 answer.preferred_read_replica = preferred
                 return _Found(cached, answer, 0)
@@ -227,7 +220,7 @@ class _Reader:
             return _Found(cached, answer, 0)
         if self._committed:
             answer.aborted_transactions = [
-                AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+                fetch.AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
                 for one in log.aborted_transactions(asked.fetch_offset, read.next_offset)
             ]
         if self._files_left:
@@ -242,12 +235,11 @@ class _Reader:
         return _Found(cached, answer, read.records.size_bytes)
 
     def _topic_name(self, cached: CachedPartition) -> str:
-        """The topic to read. An id that was known once goes on with the name that it had then.
+        """The topic to read, by name or by id.
 
         Raises:
-            PartitionError: no topic ever had the id here (UNKNOWN_TOPIC_ID), or the topic that had
-                it was deleted (UNKNOWN_TOPIC_OR_PARTITION), perhaps to be made again
-                (INCONSISTENT_TOPIC_ID).
+            PartitionError: the id was never known here (UNKNOWN_TOPIC_ID), or its topic was deleted
+                (UNKNOWN_TOPIC_OR_PARTITION) or deleted and created again (INCONSISTENT_TOPIC_ID).
         """
         if not self._by_id:
             return cached.topic_name
@@ -264,7 +256,7 @@ class _Reader:
         return cached.topic_name
 
     def size_of(self, cached: CachedPartition) -> int | None:
-        """Bytes that a partition has for this fetch now; None when it has an error."""
+        """The bytes that a partition now has for this fetch; None if it has an error."""
         self._files_left = 1
         try:
             return self._read_one(cached, self._request.max_bytes, is_first=True).size_bytes
@@ -272,25 +264,27 @@ class _Reader:
             return None
 
     @staticmethod
-    def _diverges(partition: Partition, cached: CachedPartition, answer: PartitionData) -> bool:
+    def _diverges(
+        partition: Partition, cached: CachedPartition, answer: fetch.PartitionData
+    ) -> bool:
         asked = cached.asked
         end = partition.log.end_offset_for_epoch(asked.last_fetched_epoch)
         if end.leader_epoch < 0 or end.end_offset < 0:
             raise PartitionError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if end.leader_epoch < asked.last_fetched_epoch or end.end_offset < asked.fetch_offset:
-            answer.diverging_epoch = EpochEndOffset(
+            answer.diverging_epoch = fetch.EpochEndOffset(
                 epoch=end.leader_epoch, end_offset=end.end_offset
             )
             return True
         return False
 
-    def _refused(self, cached: CachedPartition, code: ErrorCode) -> PartitionData:
-        leader = LeaderIdAndEpoch()
+    def _refused(self, cached: CachedPartition, code: ErrorCode) -> fetch.PartitionData:
+        leader = fetch.LeaderIdAndEpoch()
         if code in LEADER_ELSEWHERE:
             leader_id, leader_epoch = current_leader(self._broker, *cached.key)
-            leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+            leader = fetch.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
             self.leaders_elsewhere[leader_id] = None
-        return PartitionData(
+        return fetch.PartitionData(
             partition_index=cached.key[2],
             error_code=code,
             high_watermark=-1,
@@ -302,32 +296,32 @@ class _Reader:
         )
 
 
-def _answer(plan: FetchPlan, found: list[_Found]) -> FetchResponse:
+def _answer(plan: FetchPlan, found: list[_Found]) -> fetch.Response:
     session = plan.session
-    topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+    topics: dict[tuple[str, bytes], fetch.TopicResponse] = {}
     served: list[PartitionKey] = []
     for cached, answer, size_bytes in found:
         if session is not None:
-            is_news = _remember(cached, answer, size_bytes)
-            if plan.is_incremental and not is_news:
+            is_changed = _remember(cached, answer, size_bytes)
+            if plan.is_incremental and not is_changed:
                 continue
             if size_bytes:
                 served.append(cached.key)
         name, topic_id, _ = cached.key
         topic = topics.get((name, topic_id))
         if topic is None:
-            topic = topics[name, topic_id] = FetchableTopicResponse(
+            topic = topics[name, topic_id] = fetch.TopicResponse(
                 topic_id=topic_id or ZERO_UUID, topic=name, partitions=[]
             )
         topic.partitions.append(answer)
     if session is not None:
         session.move_to_end(served)
-    return FetchResponse(session_id=plan.session_id, responses=list(topics.values()))
+    return fetch.Response(session_id=plan.session_id, responses=list(topics.values()))
 
 
-def _remember(cached: CachedPartition, answer: PartitionData, size_bytes: int) -> bool:
-    """Note in the session what the client is about to learn; True when it is news to it."""
-    is_news = (
+def _remember(cached: CachedPartition, answer: fetch.PartitionData, size_bytes: int) -> bool:
+    """Note the answer in the session; True if it differs from what the client has."""
+    is_changed = (
         size_bytes > 0
         or answer.error_code != 0
         or answer.diverging_epoch.end_offset >= 0
@@ -336,10 +330,10 @@ def _remember(cached: CachedPartition, answer: PartitionData, size_bytes: int) -
         or answer.last_stable_offset != cached.last_stable_offset
     )
     if answer.error_code != 0:
-        # Told again until it goes away: an error is never "unchanged".
+        # Sent again until it is resolved: an error is never "unchanged".
         cached.high_watermark = -1
     else:
         cached.high_watermark = answer.high_watermark
         cached.log_start_offset = answer.log_start_offset
         cached.last_stable_offset = answer.last_stable_offset
-    return is_news
+    return is_changed

@@ -1,46 +1,41 @@
-"""FindCoordinator 0-6: where a group's coordinator is; several keys at once from v4 (KIP-699).
+"""FindCoordinator 0-6: the coordinator of a group; several keys from v4 on (KIP-699).
 
-``__consumer_offsets`` is created at the first question. The coordinator is the leader of the
-partition that keeps the group; without one the answer is COORDINATOR_NOT_AVAILABLE, and clients ask
-again. Likewise transactional ids (key type 1) and ``__transaction_state``. Share groups (key type
-2, v6) are not there: the answer is a non-retriable error.
+The coordinator is the leader of the group's partition of ``__consumer_offsets``; without one the
+answer is COORDINATOR_NOT_AVAILABLE, and clients retry. For transactional ids (key type 1) it is
+``__transaction_state``. These topics are created with the first request. Share groups (key type 2,
+v6) are not implemented and get a non-retriable error.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...metadata.image import BrokerImage
+from ...metadata.records import BrokerRecord
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from ..change_error import ChangeError
-from ..cluster_view import ClusterView, check_leaders
-from ..partition import PartitionError
-from ..shard_runtime import ShardRuntime
+from ...protocol.messages import find_coordinator
+from ..coordinators.runtime import ShardRuntime
+from ..quorum.change_error import ChangeError
+from ..replicas.partition import PartitionError
+from .cluster_view import ClusterView, check_leaders
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _MANY_KEYS_FIRST = 4
 _GROUP, _TRANSACTION = 0, 1
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse:
-    """Answer for each key."""
+    broker: Broker, context: RequestContext, request: find_coordinator.Request
+) -> find_coordinator.Response:
     is_many = context.api_version >= _MANY_KEYS_FIRST
     keys = request.coordinator_keys if is_many else [request.key]
     found = [await _find(broker, key, request.key_type) for key in keys]
     if is_many:
-        return FindCoordinatorResponse(coordinators=found)
+        return find_coordinator.Response(coordinators=found)
     one = found[0]
-    return FindCoordinatorResponse(
+    return find_coordinator.Response(
         error_code=one.error_code,
         error_message=one.error_message,
         node_id=one.node_id,
@@ -49,16 +44,16 @@ async def handle(
     )
 
 
-async def _find(broker: Broker, key: str, key_type: int) -> Coordinator:
+async def _find(broker: Broker, key: str, key_type: int) -> find_coordinator.Coordinator:
     try:
         runtime = _runtime(broker, key, key_type)
-        await runtime.ensure_topic()
+        await broker.internal_topics.ensure(runtime.topic)
         found = await _coordinator(broker, runtime, key)
     except PartitionError as error:
         return _failed(key, error.error_code, str(error))
     except ChangeError as error:
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
-    return Coordinator(
+    return find_coordinator.Coordinator(
         key=key,
         node_id=found.broker_id,
         host=found.host,
@@ -68,16 +63,16 @@ async def _find(broker: Broker, key: str, key_type: int) -> Coordinator:
     )
 
 
-def _failed(key: str, code: ErrorCode, message: str) -> Coordinator:
-    return Coordinator(
+def _failed(key: str, code: ErrorCode, message: str) -> find_coordinator.Coordinator:
+    return find_coordinator.Coordinator(
         key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message
     )
 
 
-async def _coordinator(broker: Broker, runtime: ShardRuntime[Any], key: str) -> BrokerImage:
+async def _coordinator(broker: Broker, runtime: ShardRuntime[Any], key: str) -> BrokerRecord:
     topic = broker.image.topics.get(runtime.topic.name)
     if topic is None:
-        raise PartitionError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "its topic is being made")
+        raise PartitionError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "its topic is being created")
     number = runtime.partition_of(key)
     await check_leaders(broker, [topic.partitions[number]])
     partition = topic.partitions[number]
@@ -92,10 +87,10 @@ async def _coordinator(broker: Broker, runtime: ShardRuntime[Any], key: str) -> 
 
 def _runtime(broker: Broker, key: str, key_type: int) -> ShardRuntime[Any]:
     if key_type == _GROUP:
-        # Kafka finds a coordinator for the empty group too: old simple consumers have no name.
+        # As in Kafka the empty group has a coordinator, too: old simple consumers have no group id.
         return broker.groups.runtime
     if key_type == _TRANSACTION and key:
         return broker.transactions.runtime
     raise PartitionError(
-        ErrorCode.INVALID_REQUEST, f"no coordinators for key {key!r} of type {key_type} exist here"
+        ErrorCode.INVALID_REQUEST, f"key {key!r} of type {key_type} cannot have a coordinator"
     )

@@ -1,27 +1,18 @@
-"""LeaveGroup 0-5: let members go, several at once from v3 (KIP-345).
-
-The rules are the group shard's (`minikafka.coordinator.group`); this is only the way to it.
-"""
+"""LeaveGroup 0-5: remove members from a group (see `minikafka.coordinator.group`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from ..partition import PartitionError
+from ...protocol.messages import leave_group
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: LeaveGroupRequest
-) -> LeaveGroupResponse:
-    """Ask the group's shard; a shard that is loading or elsewhere is the answer itself."""
-    try:
-        return cast(
-            "LeaveGroupResponse", await broker.groups.ask(request.group_id, request, context)
-        )
-    except PartitionError as error:
-        return LeaveGroupResponse(error_code=error.error_code)
+    broker: Broker, context: RequestContext, request: leave_group.Request
+) -> leave_group.Response:
+    answer = await broker.groups.ask(request.group_id, request, context)
+    return cast("leave_group.Response", answer)

@@ -1,26 +1,29 @@
-"""ListGroups 0-5: the groups this broker coordinates, by state (KIP-518) and type (KIP-848)."""
+"""ListGroups 0-5: the groups this broker coordinates, by state (KIP-518) and type (KIP-848).
+
+COORDINATOR_LOAD_IN_PROGRESS if some shards are still loading.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ...protocol.messages import list_groups
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: ListGroupsRequest
-) -> ListGroupsResponse:
-    """Collect the groups of all loaded shards; say so when some are still being loaded."""
+    broker: Broker, context: RequestContext, request: list_groups.Request
+) -> list_groups.Response:
     del context
-    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if broker.groups.is_loading else ErrorCode.NONE
+    runtime = broker.groups.runtime
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if runtime.is_loading else ErrorCode.NONE
     groups = [
         group
-        for shard in broker.groups.shards()
+        for shard in runtime.loaded_shards()
         for group in shard.list_groups(request.states_filter, request.types_filter)
     ]
-    return ListGroupsResponse(error_code=code, groups=groups)
+    return list_groups.Response(error_code=code, groups=groups)

@@ -1,8 +1,7 @@
-"""ListOffsets 1-11: the offset at a time, or at an end of the log.
+"""ListOffsets 1-11: the offset for a timestamp, or at an end of the log.
 
-A timestamp asks for the first record that is not older; there is none when that record lies at or
-above what the reader may see (the high watermark, or with read_committed the last stable offset).
-Negative timestamps ask for
+A timestamp selects the first record that is not older, if it is visible to the reader: below the
+high watermark or, with read_committed, below the last stable offset. Negative timestamps mean
 
 ====  =====================  ======================================================================
 -1    latest                 the high watermark or the last stable offset (KIP-98)
@@ -10,13 +9,13 @@ Negative timestamps ask for
 -3    max timestamp, v7      the record with the largest timestamp (KIP-734)
 -4    earliest local, v8     the log start offset: everything is local (KIP-405)
 -5    latest tiered, v9      -1: nothing is tiered (KIP-1005)
--6    earliest pending, v11  -1: nothing waits to be tiered (KIP-1023)
+-6    earliest pending, v11  -1: nothing is waiting to be tiered (KIP-1023)
 ====  =====================  ======================================================================
 
-and any other, or one of a newer version, is UNSUPPORTED_VERSION. ``replica_id`` -1 is a consumer;
+and any other, or one of a later version, is UNSUPPORTED_VERSION. ``replica_id`` -1 is a consumer;
 any other sees the log end offset, and -2, Kafka's debugging consumer, also that of a follower. A
-new leader that does not know yet how much its predecessors committed answers OFFSET_NOT_AVAILABLE
-(before version 5 LEADER_NOT_AVAILABLE) where that matters (KIP-207). A partition named twice is
+new leader that does not yet know the high watermark of its predecessor answers OFFSET_NOT_AVAILABLE
+(before version 5 LEADER_NOT_AVAILABLE) where that matters (KIP-207). A duplicate partition is
 INVALID_REQUEST. ``current_leader_epoch`` is fenced (KIP-320).
 """
 
@@ -28,20 +27,15 @@ from typing import TYPE_CHECKING
 import trio
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
+from ...protocol.messages import list_offsets
 from ...storage.errors import LogError
-from ...storage.results import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, TimestampOffset
-from ..partition import Partition, PartitionError
+from ...storage.leader_epochs import NO_EPOCH, NO_OFFSET
+from ...storage.segment import NO_TIMESTAMP, TimestampOffset
+from ..replicas.partition import Partition, PartitionError
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _LATEST = -1
 _EARLIEST = -2
@@ -66,42 +60,41 @@ _NOTHING = TimestampOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse:
-    """Look into each partition."""
+    broker: Broker, context: RequestContext, request: list_offsets.Request
+) -> list_offsets.Response:
     times = Counter(
         (topic.name, asked.partition_index)
         for topic in request.topics
         for asked in topic.partitions
     )
-    topics: list[ListOffsetsTopicResponse] = []
+    topics: list[list_offsets.TopicResponse] = []
     for topic in request.topics:
-        answers: list[ListOffsetsPartitionResponse] = []
+        answers: list[list_offsets.PartitionResponse] = []
         for asked in topic.partitions:
             if times[topic.name, asked.partition_index] > 1:
                 answers.append(_refused(asked, ErrorCode.INVALID_REQUEST))
                 continue
             if asked.timestamp >= 0 or asked.timestamp == _MAX_TIMESTAMP:
-                # These read a batch from the disk and decode it.
+                # This reads a batch from the disk and decodes it.
                 await trio.lowlevel.checkpoint()
             answers.append(_answer(broker, topic.name, asked, request, context.api_version))
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return ListOffsetsResponse(topics=topics)
+        topics.append(list_offsets.TopicResponse(name=topic.name, partitions=answers))
+    return list_offsets.Response(topics=topics)
 
 
 def _answer(
     broker: Broker,
     topic: str,
-    asked: ListOffsetsPartition,
-    request: ListOffsetsRequest,
+    asked: list_offsets.Partition,
+    request: list_offsets.Request,
     version: int,
-) -> ListOffsetsPartitionResponse:
+) -> list_offsets.PartitionResponse:
     if asked.timestamp < 0 and version < _FIRST_VERSIONS.get(asked.timestamp, version + 1):
         return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
     try:
         find = broker.partition
         if request.replica_id == _DEBUGGING_CONSUMER:
-            find = broker.replicas.find_replica
+            find = broker.index.find_replica
         partition = find(topic, asked.partition_index, asked.current_leader_epoch)
         found = _find(partition, asked.timestamp, _end(partition, request))
         if _may_be_more(partition, asked.timestamp, found, request):
@@ -113,7 +106,7 @@ def _answer(
             )
     except (PartitionError, LogError) as error:
         return _refused(asked, ErrorCode(error.error_code))
-    return ListOffsetsPartitionResponse(
+    return list_offsets.PartitionResponse(
         partition_index=asked.partition_index,
         error_code=ErrorCode.NONE,
         timestamp=found.timestamp,
@@ -122,8 +115,8 @@ def _answer(
     )
 
 
-def _end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """The first offset that the reader does not see."""
+def _end(partition: Partition, request: list_offsets.Request) -> int:
+    """The end of what the reader can see."""
     if request.replica_id != _CONSUMER:
         return partition.log.log_end_offset
     if request.isolation_level == _READ_COMMITTED:
@@ -132,9 +125,9 @@ def _end(partition: Partition, request: ListOffsetsRequest) -> int:
 
 
 def _may_be_more(
-    partition: Partition, timestamp: int, found: TimestampOffset, request: ListOffsetsRequest
+    partition: Partition, timestamp: int, found: TimestampOffset, request: list_offsets.Request
 ) -> bool:
-    """Whether the answer may be less than what a reader was told by the leader before."""
+    """Whether the previous leader may have given a reader a larger offset."""
     leader = partition.leader
     return (
         leader is not None
@@ -164,10 +157,10 @@ def _find(partition: Partition, timestamp: int, end: int) -> TimestampOffset:
 def _earliest(partition: Partition) -> TimestampOffset:
     start = partition.log.log_start_offset
     epochs = partition.log.leader_epochs
-    # A log without records has no epochs; its first record will have the leader's.
+    # A log without records has no epochs; its first record will have the current one.
     epoch = epochs.epoch_for(start) if epochs.entries else partition.leader_epoch
     return TimestampOffset(NO_TIMESTAMP, start, epoch)
 
 
-def _refused(asked: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
+def _refused(asked: list_offsets.Partition, code: ErrorCode) -> list_offsets.PartitionResponse:
+    return list_offsets.PartitionResponse(partition_index=asked.partition_index, error_code=code)

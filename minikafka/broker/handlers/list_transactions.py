@@ -1,8 +1,8 @@
 """ListTransactions 0-2: the transactions that this broker coordinates (KIP-664).
 
 Filters: states, producer ids, how long a transaction has been open (version 1, KIP-994), and a
-regular expression that the whole id has to fit (version 2, KIP-1152). It is matched by RE2, whose
-dialect Kafka speaks: no pattern takes long, and what would need it to is no pattern.
+regular expression that the whole id must match (version 2, KIP-1152). Like Kafka's it is an RE2
+pattern, which is matched in linear time; backreferences and lookaround are not supported.
 """
 
 from __future__ import annotations
@@ -13,25 +13,20 @@ import re2
 
 from ...coordinator.transaction import TransactionState as State
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-    TransactionState,
-)
+from ...protocol.messages import list_transactions
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _PATTERN_LENGTH_MAX = 1_000
 _PATTERN_SIZE_BYTES_MAX = 1024 * 1024
-"""Memory of a compiled pattern: what is counted in it is written out."""
+"""Memory of a compiled pattern; RE2 expands counted repetitions."""
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: ListTransactionsRequest
-) -> ListTransactionsResponse:
-    """List what passes the filters."""
+    broker: Broker, context: RequestContext, request: list_transactions.Request
+) -> list_transactions.Response:
     del context
     runtime = broker.transactions.runtime
     if runtime.is_loading:
@@ -48,7 +43,7 @@ async def handle(
     unknown = [one for one in request.state_filters if one not in titles]
     now_ms = broker.clock.wall_ms()
     found = [
-        TransactionState(
+        list_transactions.TransactionState(
             transactional_id=entry.transactional_id,
             producer_id=entry.producer_id,
             transaction_state=entry.state.title,
@@ -60,7 +55,7 @@ async def handle(
         and (request.duration_filter < 0 or 0 <= entry.start_ms <= now_ms - request.duration_filter)
         and (matches is None or matches(entry.transactional_id))
     ]
-    return ListTransactionsResponse(
+    return list_transactions.Response(
         error_code=ErrorCode.NONE, unknown_state_filters=unknown, transaction_states=found
     )
 
@@ -72,7 +67,7 @@ def _options() -> re2.Options:
     return options
 
 
-def _refused(code: ErrorCode) -> ListTransactionsResponse:
-    return ListTransactionsResponse(
+def _refused(code: ErrorCode) -> list_transactions.Response:
+    return list_transactions.Response(
         error_code=code, unknown_state_filters=[], transaction_states=[]
     )

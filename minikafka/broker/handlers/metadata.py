@@ -1,9 +1,9 @@
 """Metadata 0-13: brokers, topics and partitions, by name or (v10, v12) by topic id (KIP-516).
 
 Topics that do not exist are created when the client and ``auto.create.topics.enable`` allow it;
-other than in Kafka they are there in the same answer, so that clients need no retry. Version 0 asks
-for all topics with an empty list, later ones with null. Brokers that are fenced are not listed, and
-a partition whose leader is one of them, or on a disk that failed, is LEADER_NOT_AVAILABLE.
+unlike in Kafka they are already in this answer, so clients need no retry. All topics are requested
+with an empty list in version 0, and with null in later ones. Fenced brokers are not listed, and a
+partition whose leader is fenced, or on a failed disk, is LEADER_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -12,63 +12,64 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ...metadata.controller import INTERNAL_TOPICS, topic_name_problem
-from ...metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ...metadata.image import TopicImage
+from ...metadata.records import NO_LEADER, PartitionRecord
+from ...metadata.topics import INTERNAL_TOPICS, topic_name_problem
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.create_topics import CreatableTopic
-from ...protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from ...protocol.schema import ZERO_UUID
-from ..change_error import ChangeError
-from ..cluster_view import (
+from ...protocol.fields import ZERO_UUID
+from ...protocol.messages import create_topics as create_topics_api
+from ...protocol.messages import metadata
+from ..control.topic_creation import create_topics
+from ..coordinators.groups import OFFSETS_TOPIC
+from ..quorum.change_error import ChangeError
+from ..replicas.partition import PartitionError
+from ..system.pace import paced
+from .authorization import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from .cluster_view import (
     ClusterView,
     check_leaders,
     controller_for_clients,
     live_brokers,
 )
-from ..groups import OFFSETS_TOPIC
-from ..partition import PartitionError
-from .authorization import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 
 _ASKED_BY_ID_FIRST = 12
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse:
-    """Describe the cluster and the topics asked for."""
-    asked = request.topics
+    broker: Broker, context: RequestContext, request: metadata.Request
+) -> metadata.Response:
+    asked, monotonic = request.topics, broker.clock.monotonic
     if asked is None or (context.api_version == 0 and not asked):
         await check_leaders(broker, _partitions(broker.image.topics.values()))
         view = ClusterView(broker)
-        found = [describe(view, topic, request) for topic in broker.image.topics.values()]
+        every = list(broker.image.topics.values())
+        found = [
+            describe(view, topic, request) async for topic in paced(every, broker.clock.monotonic)
+        ]
     elif context.api_version < _ASKED_BY_ID_FIRST and any(map(_is_by_id, asked)):
-        # The field is there from version 10 on, its meaning only from 12 on.
-        found = [_error(ErrorCode.INVALID_REQUEST, one.name or "", one.topic_id) for one in asked]
+        # The field exists from version 10 on, but may be used only from version 12 on.
+        found = [
+            _error(ErrorCode.INVALID_REQUEST, one.name or "", one.topic_id)
+            async for one in paced(asked, monotonic)
+        ]
     else:
         await _create_missing(broker, asked, request)
         await check_leaders(broker, _partitions(_topic(broker, one) for one in asked))
         view = ClusterView(broker)
-        found = [_find(broker, view, one, request) for one in asked]
-    return MetadataResponse(
+        found = [
+            _find(broker, view, one, request) async for one in paced(asked, broker.clock.monotonic)
+        ]
+    return metadata.Response(
         brokers=[
-            MetadataResponseBroker(
-                node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack
-            )
+            metadata.Broker(node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
             for one in live_brokers(broker)
         ],
-        cluster_id=broker.cluster_id,
+        cluster_id=broker.store.cluster_id,
         controller_id=controller_for_clients(broker),
         topics=found,
         cluster_authorized_operations=(
@@ -77,29 +78,33 @@ async def handle(
     )
 
 
-def _is_by_id(asked: MetadataRequestTopic) -> bool:
+def entries_of(response: metadata.Response) -> int:
+    return sum(1 + len(topic.partitions) for topic in response.topics)
+
+
+def _is_by_id(asked: metadata.RequestTopic) -> bool:
     return asked.name is None or asked.topic_id != ZERO_UUID
 
 
 async def _create_missing(
-    broker: Broker, asked: Sequence[MetadataRequestTopic], request: MetadataRequest
+    broker: Broker, asked: Sequence[metadata.RequestTopic], request: metadata.Request
 ) -> None:
     if not (request.allow_auto_topic_creation and broker.config.auto_create_topics_enable):
         return
     config = broker.config
-    missing = dict.fromkeys(
-        one.name
-        for one in asked
+    missing = {
+        one.name: None
+        async for one in paced(asked, broker.clock.monotonic)
         if one.name and one.name not in broker.image.topics and not topic_name_problem(one.name)
-    )
+    }
     if not missing:
         return
-    # A topic that cannot be made is not there, and the answer says so.
+    # A topic that cannot be created is reported as unknown.
     if OFFSETS_TOPIC in missing:
         with suppress(PartitionError, ChangeError):
-            await broker.groups.ensure_topic()
+            await broker.internal_topics.ensure(broker.groups.runtime.topic)
     wanted = [
-        CreatableTopic(
+        create_topics_api.CreatableTopic(
             name=name,
             num_partitions=config.num_partitions,
             replication_factor=config.default_replication_factor,
@@ -111,22 +116,22 @@ async def _create_missing(
     ]
     if wanted:
         with suppress(ChangeError):
-            await broker.create_topics(wanted)
+            await create_topics(broker.forwarder, wanted)
 
 
-def _partitions(topics: Iterable[TopicImage | None]) -> Iterator[PartitionImage]:
+def _partitions(topics: Iterable[TopicImage | None]) -> Iterator[PartitionRecord]:
     return (one for topic in topics if topic is not None for one in topic.partitions)
 
 
-def _topic(broker: Broker, asked: MetadataRequestTopic) -> TopicImage | None:
+def _topic(broker: Broker, asked: metadata.RequestTopic) -> TopicImage | None:
     if asked.topic_id != ZERO_UUID:
         return broker.image.topics_by_id.get(asked.topic_id)
     return broker.image.topics.get(asked.name or "")
 
 
 def _find(
-    broker: Broker, view: ClusterView, asked: MetadataRequestTopic, request: MetadataRequest
-) -> MetadataResponseTopic:
+    broker: Broker, view: ClusterView, asked: metadata.RequestTopic, request: metadata.Request
+) -> metadata.ResponseTopic:
     topic = _topic(broker, asked)
     if topic is not None:
         return describe(view, topic, request)
@@ -138,15 +143,14 @@ def _find(
     return _error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, ZERO_UUID)
 
 
-def _error(code: ErrorCode, name: str | None, topic_id: bytes) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=[])
+def _error(code: ErrorCode, name: str | None, topic_id: bytes) -> metadata.ResponseTopic:
+    return metadata.ResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=[])
 
 
 def describe(
-    view: ClusterView, topic: TopicImage, request: MetadataRequest
-) -> MetadataResponseTopic:
-    """One topic as Metadata shows it."""
-    return MetadataResponseTopic(
+    view: ClusterView, topic: TopicImage, request: metadata.Request
+) -> metadata.ResponseTopic:
+    return metadata.ResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
@@ -158,9 +162,9 @@ def describe(
     )
 
 
-def _partition(view: ClusterView, topic: str, image: PartitionImage) -> MetadataResponsePartition:
+def _partition(view: ClusterView, topic: str, image: PartitionRecord) -> metadata.Partition:
     leader, offline_replicas = view.partition(topic, image)
-    return MetadataResponsePartition(
+    return metadata.Partition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
         partition_index=image.partition,
         leader_id=leader,

@@ -1,7 +1,7 @@
-"""OffsetCommit 2-10: store a group's offsets; topics by id in v10 (KIP-848).
+"""OffsetCommit 2-10: commit a group's offsets; topics by id in v10 (KIP-848).
 
-Offsets of topics that do not exist are refused one by one; the rest go to the group's shard, and
-the answer comes when they are in ``__consumer_offsets``.
+Offsets of partitions that do not exist get an error each; the rest go to the group's shard, which
+answers when they are committed to ``__consumer_offsets``.
 """
 
 from __future__ import annotations
@@ -9,34 +9,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from ..partition import PartitionError
+from ...protocol.messages import offset_commit
+from ..replicas.partition import PartitionError
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _TOPIC_IDS_FIRST = 10
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse:
-    """Sort out unknown topics, ask the group's shard about the others."""
+    broker: Broker, context: RequestContext, request: offset_commit.Request
+) -> offset_commit.Response:
     by_id = context.api_version >= _TOPIC_IDS_FIRST
-    known: list[OffsetCommitRequestTopic] = []
-    refused: list[OffsetCommitResponseTopic] = []
+    known: list[offset_commit.RequestTopic] = []
+    refused: list[offset_commit.ResponseTopic] = []
     asked = request.topics
     for topic in asked:
         try:
-            topic.name = broker.topic_name(topic.name, topic.topic_id, by_id)
+            topic.name = broker.index.topic_name(topic.name, topic.topic_id, by_id)
         except PartitionError as error:
             refused.append(_refuse(topic, topic.partitions, error.error_code))
             continue
@@ -51,15 +43,10 @@ async def handle(
             known.append(topic)
     request.topics = known
     if refused and not known:
-        return OffsetCommitResponse(topics=refused)
-    try:
-        answer = cast(
-            "OffsetCommitResponse", await broker.groups.ask(request.group_id, request, context)
-        )
-    except PartitionError as error:
-        answer = OffsetCommitResponse(
-            topics=[_refuse(topic, topic.partitions, error.error_code) for topic in known]
-        )
+        return offset_commit.Response(topics=refused)
+    answer = cast(
+        "offset_commit.Response", await broker.groups.ask(request.group_id, request, context)
+    )
     topic_ids = {topic.name: topic.topic_id for topic in known}
     for answered in answer.topics:
         answered.topic_id = topic_ids.get(answered.name, answered.topic_id)
@@ -68,23 +55,23 @@ async def handle(
 
 
 def _refuse(
-    topic: OffsetCommitRequestTopic,
-    partitions: list[OffsetCommitRequestPartition],
+    topic: offset_commit.RequestTopic,
+    partitions: list[offset_commit.RequestPartition],
     code: ErrorCode,
-) -> OffsetCommitResponseTopic:
-    return OffsetCommitResponseTopic(
+) -> offset_commit.ResponseTopic:
+    return offset_commit.ResponseTopic(
         topic_id=topic.topic_id,
         name=topic.name,
         partitions=[
-            OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
+            offset_commit.ResponsePartition(partition_index=one.partition_index, error_code=code)
             for one in partitions
         ],
     )
 
 
-def _merge(topics: list[OffsetCommitResponseTopic]) -> list[OffsetCommitResponseTopic]:
-    """One entry for each topic, though some of its partitions were refused and others not."""
-    merged: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
+def _merge(topics: list[offset_commit.ResponseTopic]) -> list[offset_commit.ResponseTopic]:
+    """One entry for each topic, with the refused and the other partitions."""
+    merged: dict[tuple[str, bytes], offset_commit.ResponseTopic] = {}
     for topic in topics:
         present = merged.setdefault((topic.name, topic.topic_id), topic)
         if present is not topic:

@@ -1,9 +1,9 @@
 """OffsetFetch 1-10: committed offsets; several groups from v8 (KIP-709), topic ids in v10.
 
-A group or partition without an offset answers -1, which is not an error. With ``require_stable``
-(consumers that read committed transactions) a coordinator answers only while it is certain that it
-is none of yesterday: in Kafka one that was cut off answers with offsets that have been left behind.
-One that cannot be certain at the moment asks for patience with COORDINATOR_LOAD_IN_PROGRESS.
+A partition without a committed offset has -1, which is not an error. With ``require_stable``
+(``read_committed`` consumers) a coordinator answers only while it is certain that it has not been
+replaced; in Kafka one that was cut off answers with outdated offsets. While it is not certain, the
+answer is COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -12,36 +12,28 @@ from typing import TYPE_CHECKING
 
 from ...coordinator.group import single_group_response
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
-from ...protocol.schema import ZERO_UUID
-from ..partition import PartitionError
+from ...protocol.fields import ZERO_UUID
+from ...protocol.messages import offset_fetch
+from ..replicas.partition import PartitionError
 
 if TYPE_CHECKING:
     from ...coordinator.group import GroupShard
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _MANY_GROUPS_FIRST = 8
 _TOPIC_IDS_FIRST = 10
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: OffsetFetchRequest
-) -> OffsetFetchResponse:
-    """Answer for each group."""
+    broker: Broker, context: RequestContext, request: offset_fetch.Request
+) -> offset_fetch.Response:
     version = context.api_version
     if version >= _MANY_GROUPS_FIRST:
         groups = [
             _fetch_group(broker, group, request.require_stable, version) for group in request.groups
         ]
-        return OffsetFetchResponse(groups=groups)
+        return offset_fetch.Response(groups=groups)
     topics = None
     if request.topics is not None:
         topics = {topic.name: topic.partition_indexes for topic in request.topics}
@@ -49,10 +41,10 @@ async def handle(
         shard = _shard(broker, request.group_id, request.require_stable)
         found = shard.offset_fetch(request.group_id, topics, require_stable=request.require_stable)
     except PartitionError as error:
-        found = OffsetFetchResponseGroup(
+        found = offset_fetch.ResponseGroup(
             group_id=request.group_id,
             topics=[
-                OffsetFetchResponseTopics(
+                offset_fetch.ResponseGroupTopic(
                     name=name,
                     partitions=[_no_offset(number, error.error_code) for number in numbers],
                 )
@@ -69,19 +61,19 @@ def _shard(broker: Broker, group_id: str, require_stable: bool) -> GroupShard:
 
 
 def _fetch_group(
-    broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool, version: int
-) -> OffsetFetchResponseGroup:
+    broker: Broker, group: offset_fetch.RequestGroup, require_stable: bool, version: int
+) -> offset_fetch.ResponseGroup:
     by_id = version >= _TOPIC_IDS_FIRST
-    unknown: list[OffsetFetchResponseTopics] = []
+    unknown: list[offset_fetch.ResponseGroupTopic] = []
     wanted: dict[str, list[int]] | None = None
     if group.topics is not None:
         wanted = {}
         for topic in group.topics:
             try:
-                name = broker.topic_name(topic.name, topic.topic_id, by_id)
+                name = broker.index.topic_name(topic.name, topic.topic_id, by_id)
             except PartitionError as error:
                 unknown.append(
-                    OffsetFetchResponseTopics(
+                    offset_fetch.ResponseGroupTopic(
                         topic_id=topic.topic_id,
                         partitions=[
                             _no_offset(number, error.error_code)
@@ -100,7 +92,7 @@ def _fetch_group(
             member_epoch=group.member_epoch,
         )
     except PartitionError as error:
-        return OffsetFetchResponseGroup(
+        return offset_fetch.ResponseGroup(
             group_id=group.group_id, topics=[], error_code=error.error_code
         )
     if by_id:
@@ -112,7 +104,7 @@ def _fetch_group(
     return found
 
 
-def _no_offset(number: int, code: ErrorCode) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(
+def _no_offset(number: int, code: ErrorCode) -> offset_fetch.GroupPartition:
+    return offset_fetch.GroupPartition(
         partition_index=number, committed_offset=-1, metadata="", error_code=code
     )

@@ -1,9 +1,9 @@
-"""OffsetForLeaderEpoch 2-4: where the records of a leader epoch end (KIP-101, KIP-279, KIP-320).
+"""OffsetForLeaderEpoch 2-4: the end offset of a leader epoch (KIP-101, KIP-279, KIP-320).
 
-The answer is the largest epoch at or below the one asked for and the offset where it ends; -1 and
--1 when the log knows none. The current epoch ends at the log end, also before its first record.
-``current_leader_epoch`` is fenced. Only leaders answer; ``replica_id`` changes nothing, for brokers
-compare their logs in another way (`minikafka.broker.replica_serving`).
+The answer is the largest epoch at or below the requested one and its end offset, or -1 and -1 if
+the log has none. The current epoch ends at the log end offset, even before its first record.
+``current_leader_epoch`` is fenced. Only leaders answer. ``replica_id`` is ignored, because brokers
+compare their logs in another way (`minikafka.broker.replicas.fetch_server`).
 """
 
 from __future__ import annotations
@@ -11,30 +11,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopicResult,
-)
+from ...protocol.messages import offset_for_leader_epoch
 from ...storage.errors import LogError
-from ...storage.results import EpochEndOffset as StoredEpoch
-from ..partition import PartitionError
+from ...storage.leader_epochs import EpochEndOffset as StoredEpoch
+from ..replicas.partition import PartitionError
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
-    """Look up each partition's epoch."""
+    broker: Broker, context: RequestContext, request: offset_for_leader_epoch.Request
+) -> offset_for_leader_epoch.Response:
     del context
-    return OffsetForLeaderEpochResponse(
+    return offset_for_leader_epoch.Response(
         topics=[
-            OffsetForLeaderTopicResult(
+            offset_for_leader_epoch.TopicResult(
                 topic=topic.topic,
                 partitions=[_find(broker, topic.topic, asked) for asked in topic.partitions],
             )
@@ -43,7 +36,9 @@ async def handle(
     )
 
 
-def _find(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _find(
+    broker: Broker, topic: str, asked: offset_for_leader_epoch.Partition
+) -> offset_for_leader_epoch.EpochEndOffset:
     try:
         partition = broker.partition(topic, asked.partition, asked.current_leader_epoch)
         if asked.leader_epoch == partition.leader_epoch:
@@ -51,8 +46,10 @@ def _find(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochE
         else:
             found = partition.log.end_offset_for_epoch(asked.leader_epoch)
     except (PartitionError, LogError) as error:
-        return EpochEndOffset(partition=asked.partition, error_code=error.error_code)
-    return EpochEndOffset(
+        return offset_for_leader_epoch.EpochEndOffset(
+            partition=asked.partition, error_code=error.error_code
+        )
+    return offset_for_leader_epoch.EpochEndOffset(
         partition=asked.partition,
         error_code=ErrorCode.NONE,
         leader_epoch=found.leader_epoch,

@@ -1,51 +1,45 @@
-"""Produce 3-13: append one batch per partition; answer when acks says so.
+"""Produce 3-13: append one batch per partition; answer according to acks.
 
-acks=0 gets no answer (an error closes the connection, as in Kafka, so that the client notices).
-acks=1 is answered after the append, or after the fsync where flush.messages is 1. acks=all is
-answered when all in-sync replicas have the records: when the high watermark has passed them. It is
-refused with NOT_ENOUGH_REPLICAS where fewer than min.insync.replicas are in sync, and answered with
+acks=0 gets no answer (as in Kafka an error closes the connection, so that the client notices).
+acks=1 is answered after the append, or after the fsync if flush.messages is 1. acks=all is answered
+when all in-sync replicas have the records: when the high watermark has passed them. It is refused
+with NOT_ENOUGH_REPLICAS if fewer than min.insync.replicas are in sync, and answered with
 NOT_ENOUGH_REPLICAS_AFTER_APPEND, NOT_LEADER_OR_FOLLOWER or (after the request's timeout)
-REQUEST_TIMED_OUT when nobody knows whether the records will stay. A retry that turns out to be a
-duplicate waits like the first attempt. From version 10 on whoever asked the wrong broker hears who
-leads (KIP-951); version 13 names topics by id (KIP-516). From version 8 on the records because of
-which a batch was refused are named (KIP-467).
+REQUEST_TIMED_OUT if it is unknown whether the records will survive. A retry that turns out to be a
+duplicate waits like the first attempt. From version 8 on an answer lists the records that caused a
+batch to be refused (KIP-467), from version 10 on the current leader if that is another broker
+(KIP-951); version 13 names topics by id (KIP-516). A request that names a partition twice is
+refused with INVALID_REQUEST as a whole.
 
-Before the first batch of a transaction is appended to a partition, the producer's coordinator has
-to confirm that the partition is in it; from version 12 on it is added by that (KIP-890).
+Before the first batch of a transaction is appended to a partition, the transaction coordinator must
+confirm that the partition is in it; from version 12 on that also adds the partition (KIP-890).
 """
 
 from __future__ import annotations
 
 import logging
 from contextlib import nullcontext
+from itertools import islice, starmap
 from typing import TYPE_CHECKING, Final
 
 import trio
 
-from ...metadata.controller import INTERNAL_TOPICS
+from ...metadata.topics import INTERNAL_TOPICS
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
+from ...protocol.messages import produce
 from ...storage.errors import InvalidTransactionState, LogError
-from ...storage.results import AppendResult
-from ..acknowledgements import Acknowledgements
-from ..confirming import confirm_transaction
-from ..current_leader import LEADER_ELSEWHERE, current_leader, endpoints_of
-from ..partition import Partition, PartitionError
-from ..transport import ConnectionLostError
+from ...storage.log import AppendResult
+from ...storage.validation import Inspection, RecordsUnread
+from ..replicas.inspection import Budget
+from ..replicas.partition import Partition, PartitionError
+from ..transport.transport import ConnectionLostError
+from .acknowledgements import Acknowledgements
+from .current_leader import LEADER_ELSEWHERE, current_leader, endpoints_of
+from .verification import confirm_transaction
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 logger = logging.getLogger(__name__)
 
@@ -53,17 +47,18 @@ _NODE_ENDPOINTS_FIRST = 10
 _TOPIC_IDS_FIRST = 13
 _ACKS_ALL = -1
 _ACKS = (0, 1, _ACKS_ALL)
-_AT_LEISURE: Final = nullcontext()
-"""Nobody waits for followers."""
-_Unsynced = tuple[Partition, AppendResult, PartitionProduceResponse]
+_NO_BATCHING: Final = nullcontext()
+"""Without acks=all no request waits for followers."""
+_Unsynced = tuple[Partition, AppendResult, produce.PartitionResponse]
+_UNREAD: Final = produce.PartitionResponse(index=-1, error_code=-1, base_offset=-1)
+_PARTITIONS_PER_TURN = 32
 _HAND_OVER_SECONDS_MAX = 2.0
-"""How long a request waits for a hand-over before it is told that the leader may be elsewhere."""
+"""How long a request waits for a hand-over before it gets an error."""
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Acknowledgements | None:
-    """Append, wait for the disk where the topic wants it, answer now or when all have it."""
+    broker: Broker, context: RequestContext, request: produce.Request
+) -> produce.Response | Acknowledgements | None:
     version, acks = context.api_version, request.acks
     replicas = broker.replicas
     if replicas.frozen:
@@ -72,16 +67,16 @@ async def handle(
     unconfirmed = ErrorCode.NONE
     if request.transactional_id is not None:
         unconfirmed = await confirm_transaction(broker, version, request)
-    work = _Appending(broker, request, version, now_ms, unconfirmed)
-    with replicas.server.telling_followers if acks == _ACKS_ALL else _AT_LEISURE:
-        topics = [
-            TopicProduceResponse(
-                topic_id=topic.topic_id,
-                name=topic.name,
-                partition_responses=[work.append(topic, asked) for asked in topic.partition_data],
-            )
-            for topic in request.topic_data
-        ]
+    work = _Appends(broker, request, version, now_ms, unconfirmed)
+    if len(request.topic_data) > 1 or (
+        request.topic_data and len(request.topic_data[0].partition_data) > 1
+    ):
+        topics = await work.append_several()
+    else:
+        with replicas.follower_batch if acks == _ACKS_ALL else _NO_BATCHING:
+            topics = work.append_all()
+    if work.unread:
+        await work.append_inspected(topics)
     uncommitted = work.uncommitted
     if work.unsynced is not None:
         await _make_durable(broker, work.unsynced, uncommitted)
@@ -89,10 +84,10 @@ async def handle(
         if work.failure is not None:
             raise ConnectionLostError(f"a produce with acks=0 failed: {work.failure}")
         return None
-    response = ProduceResponse(responses=topics)
+    response = produce.Response(responses=topics)
     if work.leaders is not None and version >= _NODE_ENDPOINTS_FIRST:
         response.node_endpoints = [
-            NodeEndpoint(node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
+            produce.NodeEndpoint(node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
             for one in endpoints_of(broker, work.leaders)
         ]
     if uncommitted is None:
@@ -102,14 +97,15 @@ async def handle(
     return uncommitted
 
 
-class _Appending:
-    """Appends what a request brings.
+class _Appends:
+    """Appends the batches of one request.
 
     Attributes:
-        unsynced: what has to be synced before it is acknowledged, None when there is nothing.
-        uncommitted: what the in-sync replicas have to have, likewise.
-        leaders: brokers that lead partitions that were asked for here, likewise.
-        failure: why the last partition that failed did.
+        unsynced: appends that must be synced before they are acknowledged, or None.
+        uncommitted: appends that must be committed before they are acknowledged, or None.
+        leaders: brokers that lead partitions for which the request was sent to the wrong broker.
+        failure: the last error.
+        unread: some batches must be inspected first; their answers are `_UNREAD` until then.
     """
 
     __slots__ = (
@@ -121,13 +117,14 @@ class _Appending:
         "failure",
         "leaders",
         "uncommitted",
+        "unread",
         "unsynced",
     )
 
     def __init__(
         self,
         broker: Broker,
-        request: ProduceRequest,
+        request: produce.Request,
         version: int,
         now_ms: int,
         unconfirmed: ErrorCode,
@@ -141,28 +138,113 @@ class _Appending:
         self.uncommitted: Acknowledgements | None = None
         self.leaders: list[int] | None = None
         self.failure: str | None = None
+        self.unread = False
+
+    def append_all(self) -> list[produce.TopicResponse]:
+        return [
+            produce.TopicResponse(
+                topic_id=topic.topic_id,
+                name=topic.name,
+                partition_responses=[self.append(topic, asked) for asked in topic.partition_data],
+            )
+            for topic in self._request.topic_data
+        ]
+
+    async def append_several(self) -> list[produce.TopicResponse]:
+        """Append to more than one partition, in turns that stay short."""
+        broker, request = self._broker, self._request
+        wanted = [(topic, asked) for topic in request.topic_data for asked in topic.partition_data]
+        if len({(one.name or one.topic_id, asked.index) for one, asked in wanted}) < len(wanted):
+            return self._refuse_repeated()
+        batch = broker.replicas.follower_batch if request.acks == _ACKS_ALL else _NO_BATCHING
+        if len(wanted) <= _PARTITIONS_PER_TURN:
+            with batch:
+                return self.append_all()
+        answers: list[produce.PartitionResponse] = []
+        for start in range(0, len(wanted), _PARTITIONS_PER_TURN):
+            if start:
+                await trio.lowlevel.checkpoint()
+            with batch:
+                answers += starmap(self.append, wanted[start : start + _PARTITIONS_PER_TURN])
+        left = iter(answers)
+        return [
+            produce.TopicResponse(
+                topic_id=topic.topic_id,
+                name=topic.name,
+                partition_responses=list(islice(left, len(topic.partition_data))),
+            )
+            for topic in request.topic_data
+        ]
+
+    def _refuse_repeated(self) -> list[produce.TopicResponse]:
+        error = PartitionError(
+            ErrorCode.INVALID_REQUEST, "a partition is named more than once in the request"
+        )
+        return [
+            produce.TopicResponse(
+                topic_id=topic.topic_id,
+                name=topic.name,
+                partition_responses=[
+                    self._refused(topic, asked, error) for asked in topic.partition_data
+                ],
+            )
+            for topic in self._request.topic_data
+        ]
+
+    async def append_inspected(self, topics: list[produce.TopicResponse]) -> None:
+        """Append the batches that have to be inspected, one after the other, and answer them."""
+        broker, budget = self._broker, Budget()
+        for topic, answer in zip(self._request.topic_data, topics, strict=True):
+            for position, asked in enumerate(topic.partition_data):
+                if answer.partition_responses[position] is not _UNREAD:
+                    continue
+                try:
+                    name = topic.name or broker.index.topic_name("", topic.topic_id, by_id=True)
+                    records = await broker.inspector.inspect(
+                        asked.records,  # type: ignore[arg-type]  # decoded records are a memoryview
+                        broker.partition(name, asked.index).topic,
+                        budget,
+                        now_ms=self._now_ms,
+                        version=self._version,
+                    )
+                except (PartitionError, LogError) as error:
+                    answer.partition_responses[position] = self._refused(topic, asked, error)
+                    continue
+                asked.records = records
+                answer.partition_responses[position] = self.append(topic, asked, Inspection.DONE)
 
     def append(
-        self, topic: TopicProduceData, asked: PartitionProduceData
-    ) -> PartitionProduceResponse:
-        """Append one partition's batch; the answer may change until the request is answered."""
+        self,
+        topic: produce.TopicData,
+        asked: produce.PartitionData,
+        inspection: Inspection = Inspection.ELSEWHERE,
+    ) -> produce.PartitionResponse:
+        """Append one partition's batch; the returned answer may change until it is sent."""
         broker, acks, version = self._broker, self._request.acks, self._version
         try:
             name = topic.name
             if version >= _TOPIC_IDS_FIRST:
-                name = broker.topic_name(name, topic.topic_id, by_id=True)
+                name = broker.index.topic_name(name, topic.topic_id, by_id=True)
             partition = broker.partition(name, asked.index)
             if acks not in _ACKS or name in INTERNAL_TOPICS:
-                raise _no_client_may(acks, name)
+                raise _invalid(acks, name)
             if acks == _ACKS_ALL and not partition.is_alone:
                 partition.check_in_sync()
             records = asked.records
             if records is None:
                 raise PartitionError(ErrorCode.INVALID_RECORD, "null instead of a record batch")
-            result = partition.append(records, now_ms=self._now_ms, version=version)  # type: ignore[arg-type]  # decoded records are a memoryview
+            result = partition.append(
+                records,  # type: ignore[arg-type]  # decoded records are a memoryview
+                now_ms=self._now_ms,
+                version=version,
+                inspection=inspection,
+            )
         except (PartitionError, LogError) as error:
             return self._refused(topic, asked, error)
-        answer = PartitionProduceResponse(
+        except RecordsUnread:
+            self.unread = True
+            return _UNREAD
+        answer = produce.PartitionResponse(
             index=asked.index,
             error_code=0,
             base_offset=result.base_offset,
@@ -182,13 +264,16 @@ class _Appending:
         return answer
 
     def _refused(
-        self, topic: TopicProduceData, asked: PartitionProduceData, error: PartitionError | LogError
-    ) -> PartitionProduceResponse:
+        self,
+        topic: produce.TopicData,
+        asked: produce.PartitionData,
+        error: PartitionError | LogError,
+    ) -> produce.PartitionResponse:
         code = error.error_code
         if self._unconfirmed and isinstance(error, InvalidTransactionState):
             code = self._unconfirmed
         self.failure = str(error)
-        answer = PartitionProduceResponse(
+        answer = produce.PartitionResponse(
             index=asked.index,
             error_code=code,
             base_offset=-1,
@@ -198,22 +283,22 @@ class _Appending:
         )
         if isinstance(error, LogError) and error.record_errors:
             answer.record_errors = [
-                BatchIndexAndErrorMessage(
+                produce.BatchIndexAndErrorMessage(
                     batch_index=one.batch_index, batch_index_error_message=one.message
                 )
                 for one in error.record_errors
             ]
         if code in LEADER_ELSEWHERE:
             leader = current_leader(self._broker, topic.name, topic.topic_id, asked.index)
-            answer.current_leader = LeaderIdAndEpoch(
+            answer.current_leader = produce.LeaderIdAndEpoch(
                 leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
             )
             self.leaders = [*(self.leaders or ()), leader.leader_id]
         return answer
 
 
-async def _wait_thawed(broker: Broker, request: ProduceRequest) -> None:
-    """Wait for the outcome of hand-overs: records go on here, or another broker leads."""
+async def _wait_thawed(broker: Broker, request: produce.Request) -> None:
+    """Wait for the end of hand-overs: this broker goes on leading, or another one does."""
     wanted = {
         (topic.name or topic.topic_id, asked.index)
         for topic in request.topic_data
@@ -228,8 +313,7 @@ async def _wait_thawed(broker: Broker, request: ProduceRequest) -> None:
                 await partition.wait_thawed()
 
 
-def _no_client_may(acks: int, topic: str) -> PartitionError:
-    """What to raise for a request that can be refused without looking at the records."""
+def _invalid(acks: int, topic: str) -> PartitionError:
     if acks not in _ACKS:
         return PartitionError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; use 0, 1 or -1 (all)")
     return PartitionError(
@@ -243,12 +327,12 @@ async def _make_durable(
     unsynced: list[_Unsynced],
     uncommitted: Acknowledgements | None,
 ) -> None:
-    """Wait for the disk here, while the in-sync replicas fetch."""
+    """Sync the appends, while the in-sync replicas fetch them."""
     is_complete = False
     try:
         for partition, result, answer in unsynced:
             try:
-                await broker.make_durable(partition, result.last_offset + 1)
+                await broker.flusher.make_durable(partition, result.last_offset + 1)
             except LogError as error:
                 answer.error_code = error.error_code
                 answer.base_offset = -1
@@ -256,4 +340,4 @@ async def _make_durable(
         is_complete = True
     finally:
         if uncommitted is not None and not is_complete:
-            uncommitted.give_up()  # the client is gone
+            uncommitted.give_up()  # the client has disconnected

@@ -1,7 +1,7 @@
-"""TxnOffsetCommit 0-5: offsets that count when the transaction commits (KIP-98, KIP-447).
+"""TxnOffsetCommit 0-5: offsets that take effect when the transaction commits (KIP-98, KIP-447).
 
-Before the first of them is stored, the producer's coordinator confirms the transaction (KIP-890);
-from version 5 on it adds the group's partition to it, so that AddOffsetsToTxn is not needed.
+Before the first of them is stored, the transaction coordinator confirms the transaction (KIP-890);
+from version 5 on that also adds the group's partition, so that AddOffsetsToTxn is not needed.
 """
 
 from __future__ import annotations
@@ -10,29 +10,22 @@ from typing import TYPE_CHECKING, cast
 
 from ...coordinator.group.responses import transactional_commit_refused
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
-from ...storage.errors import LogError
-from ..groups import OFFSETS_TOPIC
-from ..partition import PartitionError
-from ..transactions import Confirmation
+from ...protocol.messages import txn_offset_commit
+from ..coordinators.groups import OFFSETS_TOPIC
+from ..coordinators.transactions import Confirmation
+from ..replicas.partition import PartitionError
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 _ABORTABLE_FIRST = 4
 _ADDS_FIRST = 5
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse:
-    """Have the transaction confirmed, sort out unknown topics, ask the group's shard."""
+    broker: Broker, context: RequestContext, request: txn_offset_commit.Request
+) -> txn_offset_commit.Response:
     version = context.api_version
     code = await _confirm(broker, version, request)
     if code is not ErrorCode.NONE:
@@ -42,10 +35,10 @@ async def handle(
     request.topics = [topic for topic in asked if topic.name in image.topics]
     unknown = [topic for topic in asked if topic.name not in image.topics]
     refused = [
-        TxnOffsetCommitResponseTopic(
+        txn_offset_commit.ResponseTopic(
             name=topic.name,
             partitions=[
-                TxnOffsetCommitResponsePartition(
+                txn_offset_commit.ResponsePartition(
                     partition_index=one.partition_index,
                     error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 )
@@ -55,23 +48,20 @@ async def handle(
         for topic in unknown
     ]
     if not request.topics:
-        return TxnOffsetCommitResponse(topics=refused)
-    try:
-        answer = cast(
-            "TxnOffsetCommitResponse", await broker.groups.ask(request.group_id, request, context)
-        )
-    except (PartitionError, LogError) as error:
-        answer = transactional_commit_refused(request, ErrorCode(error.error_code))
+        return txn_offset_commit.Response(topics=refused)
+    answer = cast(
+        "txn_offset_commit.Response", await broker.groups.ask(request.group_id, request, context)
+    )
     _ask_again_if_unconfirmed(answer)
     answer.topics += refused
     return answer
 
 
-def _ask_again_if_unconfirmed(answer: TxnOffsetCommitResponse) -> None:
-    """The coordinator had confirmed the transaction, and a marker came in between.
+def _ask_again_if_unconfirmed(answer: txn_offset_commit.Response) -> None:
+    """Make clients retry when a marker was written after the coordinator's confirmation.
 
-    Clients take INVALID_TXN_STATE for the end of their producer. Asked once more, the coordinator
-    says what it is.
+    INVALID_TXN_STATE would be fatal for their producers. After a retry they get the coordinator's
+    own error.
     """
     for topic in answer.topics:
         for one in topic.partitions:
@@ -79,9 +69,9 @@ def _ask_again_if_unconfirmed(answer: TxnOffsetCommitResponse) -> None:
                 one.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-async def _confirm(broker: Broker, version: int, request: TxnOffsetCommitRequest) -> ErrorCode:
+async def _confirm(broker: Broker, version: int, request: txn_offset_commit.Request) -> ErrorCode:
     try:
-        number = broker.groups.partition_of(request.group_id)
+        number = broker.groups.runtime.partition_of(request.group_id)
         partition = broker.partition(OFFSETS_TOPIC, number)
     except PartitionError as error:
         if error.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -99,6 +89,6 @@ async def _confirm(broker: Broker, version: int, request: TxnOffsetCommitRequest
     if code is ErrorCode.INVALID_TXN_STATE and version >= _ABORTABLE_FIRST:
         return ErrorCode.TRANSACTION_ABORTABLE
     if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS):
-        # It is the transaction's coordinator that has to be asked again, and by this broker.
+        # This broker has to ask the transaction coordinator again, so the client must retry here.
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return code

@@ -1,8 +1,8 @@
 """UpdateFeatures 0-2: set the levels of the cluster's features (KIP-584, KIP-778, KIP-1022).
 
-The levels are fixed (see `features`), so a feature can only be set to the level that it has. As in
-Kafka one refusal is the refusal of the whole request, and a feature that is named twice counts for
-the last time. What kind of change it is said to be makes no difference then.
+The levels are fixed (see `minikafka.broker.settings.features`), so a feature can only be set to its
+current level. As in Kafka one error fails the whole request, and of duplicates the last counts. The
+type of the change (upgrade, safe or unsafe downgrade) makes no difference.
 """
 
 from __future__ import annotations
@@ -10,35 +10,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.update_features import (
-    UpdatableFeatureResult,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
-from ..features import FEATURES
+from ...protocol.messages import update_features
+from ..settings.features import FEATURES
 
 if TYPE_CHECKING:
     from ..broker import Broker
-    from ..connection import RequestContext
+    from ..control.request_context import RequestContext
 
 
 async def handle(
-    broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
-) -> UpdateFeaturesResponse:
-    """Agree to what is so, and refuse what is not."""
+    broker: Broker, context: RequestContext, request: update_features.Request
+) -> update_features.Response:
     del broker, context
     levels = {one.feature: one.max_version_level for one in request.feature_updates}
     for name, level in levels.items():
         problem = _problem(name, level)
         if problem is not None:
-            return UpdateFeaturesResponse(
+            return update_features.Response(
                 error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=problem
             )
-    return UpdateFeaturesResponse(
+    return update_features.Response(
         error_code=ErrorCode.NONE,
         error_message=None,
         results=[
-            UpdatableFeatureResult(feature=name, error_code=ErrorCode.NONE, error_message=None)
+            update_features.UpdatableFeatureResult(
+                feature=name, error_code=ErrorCode.NONE, error_message=None
+            )
             for name in levels
         ],
     )
@@ -47,10 +44,10 @@ async def handle(
 def _problem(name: str, level: int) -> str | None:
     feature = FEATURES.get(name)
     if feature is None:
-        return f"There is no feature {name!r} here; there is {', '.join(FEATURES)}."
+        return f"Feature {name!r} does not exist; the features are {', '.join(FEATURES)}."
     if not feature.lowest <= level <= feature.highest:
         return (
-            f"Level {level} of feature {name} is unknown; it has levels {feature.lowest} to "
+            f"Level {level} of feature {name} does not exist; its levels are {feature.lowest} to "
             f"{feature.highest}."
         )
     if level != feature.level:

@@ -7,37 +7,3 @@ where.
 
 Nothing here is needed by a broker that is alone: its quorum of one opens no internal listener.
 """
-
-from .client import Loss, RpcClient
-from .frames import Reply, RpcProtocolError
-from .identity import Hello, Identity
-from .link import (
-    RpcBusyError,
-    RpcError,
-    RpcFailure,
-    RpcLostError,
-    RpcRemoteError,
-    RpcTimeoutError,
-    RpcUnreachableError,
-)
-from .peers import Lane, Peers
-from .server import RpcServer
-
-__all__ = [
-    "Hello",
-    "Identity",
-    "Lane",
-    "Loss",
-    "Peers",
-    "Reply",
-    "RpcBusyError",
-    "RpcClient",
-    "RpcError",
-    "RpcFailure",
-    "RpcLostError",
-    "RpcProtocolError",
-    "RpcRemoteError",
-    "RpcServer",
-    "RpcTimeoutError",
-    "RpcUnreachableError",
-]

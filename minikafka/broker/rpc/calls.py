@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import trio
 
-from .frames import Frame, FrameKind, Reply
-from .link import RpcError, RpcRemoteError
+from .codec import Codec, MalformedFieldsError, Reply
+from .errors import RpcError, RpcMalformedError, RpcRemoteError
+from .frames import Frame, FrameKind
 
-OnAnswer = Callable[[Reply | RpcError], None]
+_A = TypeVar("_A")
+
+
+OnAnswer = Callable[[Reply[_A] | RpcError], None]
 
 
 class Call:
@@ -22,7 +27,7 @@ class Call:
         self._task: trio.lowlevel.Task | None = None
 
     def put(self, answer: Frame | RpcError) -> None:
-        """The answer is there, or there is none."""
+        """Deliver the answer, or why there is none."""
         if self._answer is None:
             self._answer = answer
             if self._task is not None:
@@ -33,7 +38,7 @@ class Call:
         """Wait for the answer.
 
         Raises:
-            RpcError: there is none.
+            RpcError: there is no answer.
         """
         if self._answer is None:
 
@@ -50,22 +55,40 @@ class Call:
         return answer
 
 
-class Callback:
+class Callback(Generic[_A]):
     """A function that takes one answer."""
 
-    __slots__ = ("_on_answer",)
+    __slots__ = ("_codec", "_on_answer")
 
-    def __init__(self, on_answer: OnAnswer) -> None:
-        self._on_answer: OnAnswer | None = on_answer
+    def __init__(self, codec: Codec[_A], on_answer: OnAnswer[_A]) -> None:
+        self._codec = codec
+        self._on_answer: OnAnswer[_A] | None = on_answer
 
     def put(self, answer: Frame | RpcError) -> None:
-        """Call the function, once."""
         on_answer, self._on_answer = self._on_answer, None
         if on_answer is None:
             return
-        if isinstance(answer, RpcError):
-            on_answer(answer)
-        elif answer.kind == FrameKind.FAILURE:
-            on_answer(RpcRemoteError(answer.name, str(answer.fields)))
-        else:
-            on_answer(Reply(answer.fields, answer.attachments))
+        if not isinstance(answer, RpcError):
+            try:
+                reply = reply_of(answer, self._codec)
+            except RpcError as error:
+                answer = error
+            else:
+                on_answer(reply)
+                return
+        on_answer(answer)
+
+
+def reply_of(frame: Frame, codec: Codec[_A]) -> Reply[_A]:
+    """The reply in a frame.
+
+    Raises:
+        RpcRemoteError: the other side says that it cannot.
+        RpcMalformedError: it is not an answer to what was asked.
+    """
+    if frame.kind == FrameKind.FAILURE:
+        raise RpcRemoteError(frame.name, str(frame.fields))
+    try:
+        return Reply(codec.decode(frame.fields), frame.attachments)
+    except MalformedFieldsError as error:
+        raise RpcMalformedError(str(error)) from None

@@ -1,9 +1,9 @@
-"""The side that asks: one connection to one node, which makes itself anew.
+"""The side that asks: one connection to one node, which is re-established when it ends.
 
-States: *connecting* (also while it rests between attempts), *connected*. A request that comes while
-it rests starts an attempt at once and shares its fate, so nobody waits for a node that is known to
-be gone. When a connection ends, the next attempt follows at once; if the machine refuses it, or
-another process answers, the node's process is gone, and who listens is told so.
+States: *connecting* (also during a pause between attempts), *connected*. A request during a pause
+starts an attempt at once and shares its outcome, so no request waits for a node that is known to be
+gone. When a connection ends, the next attempt follows at once; if the machine refuses it, or
+another process answers, the node's process is gone, and listeners are notified.
 """
 
 from __future__ import annotations
@@ -12,24 +12,30 @@ import errno
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import trio
 
-from .calls import Call, Callback, OnAnswer
-from .frames import Frame, FrameKind, Reply, RpcProtocolError
-from .identity import Hello, Identity, decode_hello
-from .link import (
-    Link,
+from ..system.backoff import Backoff
+from ..transport.sockets import connect
+from ..transport.transport import ConnectionLostError, NodeStream
+from .calls import Call, Callback, OnAnswer, reply_of
+from .codec import OneWay, Operation, Reply
+from .errors import (
     RpcBusyError,
     RpcLostError,
-    RpcRemoteError,
+    RpcProtocolError,
     RpcTimeoutError,
     RpcUnreachableError,
 )
-from .wire import Wire, WireLostError, connect
+from .frames import Frame, FrameKind
+from .identity import Hello, Identity, decode_hello
+from .link import Link
 
 logger = logging.getLogger(__name__)
+
+_Request = TypeVar("_Request")
+_Answer = TypeVar("_Answer")
 
 CALLS_AT_ONCE_MAX = 1024
 """Requests that may wait for answers over one connection."""
@@ -43,16 +49,16 @@ REST_SECONDS_REFUSED = 5.0
 """After the other side said that it does not want this node."""
 
 Address = tuple[str, int]
-Connect = Callable[[str, int], Awaitable[Wire]]
+Connect = Callable[[str, int], Awaitable[NodeStream]]
 
 
 class Loss(NamedTuple):
     """A connection ended, or an attempt to make one was refused.
 
     Attributes:
-        node_id: to whom.
+        node_id: the other end.
         incarnation: of the process at the other end; empty when there was no connection before.
-        is_gone: that process does not exist any more.
+        is_gone: that process has ended.
     """
 
     node_id: int
@@ -64,9 +70,8 @@ class RpcClient:
     """Asks one node.
 
     Attributes:
-        node_id: whom.
-        address: where it is, None while nobody knows.
-        hello: what the node said of itself, None while there is no connection.
+        address: where the node is, None while that is unknown.
+        hello: the node's identity, None while there is no connection.
     """
 
     def __init__(
@@ -79,6 +84,7 @@ class RpcClient:
         on_broken: Callable[[int], None] | None = None,
         on_lost: Callable[[Loss], None] | None = None,
         connect_to: Connect = connect,
+        dice: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.node_id = node_id
         self.address = address
@@ -88,14 +94,15 @@ class RpcClient:
         self._on_broken = on_broken
         self._on_lost = on_lost
         self._connect_to = connect_to
+        self._backoff = Backoff(REST_SECONDS_FIRST, REST_SECONDS_MAX, dice)
         self._link: Link | None = None
-        self._calls: dict[int, Call | Callback] = {}
+        self._calls: dict[int, Call | Callback[Any]] = {}
         self._number = 0
         self._settled = trio.Event()
         """Set at the end of each attempt to connect."""
         self._rest: trio.CancelScope | None = None
         self._failure = "no attempt to connect was made yet"
-        self._told = ""
+        self._logged = ""
         self._is_unwanted = False
 
     @property
@@ -107,19 +114,19 @@ class RpcClient:
 
     async def call(
         self,
-        operation: str,
-        fields: Any = None,
+        operation: Operation[_Request, _Answer],
+        request: _Request,
         attachments: Sequence[Any] = (),
         *,
         timeout_s: float,
-    ) -> Reply:
+    ) -> Reply[_Answer]:
         """Ask, and wait for the answer.
 
-        A caller that is cancelled tells the other side, which gives up the request.
+        If the caller is cancelled, the other side is notified and gives up the request.
 
         Args:
-            operation: a name that the other side registered.
-            fields: numbers, texts, bytes, lists and maps; arrive as tuples and dicts.
+            operation: what to ask for.
+            request: the question.
             attachments: buffers, `FileSlice` or `FilePayload` objects.
             timeout_s: seconds for everything, a missing connection included.
 
@@ -128,6 +135,7 @@ class RpcClient:
             RpcLostError: the connection ended.
             RpcTimeoutError: no answer in time.
             RpcRemoteError: the other side says that it cannot.
+            RpcMalformedError: the answer is malformed.
             RpcBusyError: too many wait already.
             ValueError: the request is too large.
         """
@@ -136,38 +144,36 @@ class RpcClient:
             try:
                 if not link.has_room:
                     await link.room()
-                return await self._ask(link, operation, fields, attachments)
-            except WireLostError as error:
+                frame = await self._ask(
+                    link, operation.name, operation.request.encode(request), attachments
+                )
+                return reply_of(frame, operation.answer)
+            except ConnectionLostError as error:
                 raise RpcLostError(f"node {self.node_id}: {error}") from None
         raise RpcTimeoutError(
-            f"node {self.node_id} did not answer {operation!r} in {timeout_s:g} s"
+            f"node {self.node_id} did not answer {operation.name!r} in {timeout_s:g} s"
         )
 
-    async def _ask(
-        self, link: Link, operation: str, fields: Any, attachments: Sequence[Any]
-    ) -> Reply:
+    async def _ask(self, link: Link, name: str, fields: Any, attachments: Sequence[Any]) -> Frame:
         if len(self._calls) >= CALLS_AT_ONCE_MAX:
             raise RpcBusyError(f"{len(self._calls)} requests wait for node {self.node_id}")
         self._number = number = self._number + 1
         call = self._calls[number] = Call()
         try:
-            link.put(FrameKind.REQUEST, number, operation, fields, attachments)
-            frame = await call.wait()
+            link.put(FrameKind.REQUEST, number, name, fields, attachments)
+            return await call.wait()
         except trio.Cancelled:
-            self._tell_cancelled(link, number)
+            self._send_cancel(link, number)
             raise
         finally:
             del self._calls[number]
-        if frame.kind == FrameKind.FAILURE:
-            raise RpcRemoteError(frame.name, str(frame.fields))
-        return Reply(frame.fields, frame.attachments)
 
     async def connected(self, *, timeout_s: float) -> None:
         """Wait until there is a connection.
 
         Raises:
-            RpcUnreachableError: there is none.
-            RpcTimeoutError: nor did it show in time.
+            RpcUnreachableError: it cannot be made.
+            RpcTimeoutError: not in time.
         """
         with trio.move_on_after(timeout_s):
             if self._link is None:
@@ -177,21 +183,21 @@ class RpcClient:
 
     def ask(
         self,
-        operation: str,
-        fields: Any = None,
+        operation: Operation[_Request, _Answer],
+        request: _Request,
         attachments: Sequence[Any] = (),
         *,
-        on_answer: OnAnswer,
+        on_answer: OnAnswer[_Answer],
     ) -> None:
         """Ask without waiting: for what is asked again and again, where a task would cost more.
 
         Args:
-            operation: a name that the other side registered.
-            fields: as in `call`.
-            attachments: likewise.
+            operation: what to ask for.
+            request: the question.
+            attachments: as in `call`.
             on_answer: a plain function that gets the answer, or why there is none, once; it is
                 called on the event loop and must neither block nor raise. There is no time limit:
-                whoever asks watches the clock.
+                the caller watches the clock.
 
         Raises:
             RpcUnreachableError: no connection; it was not sent.
@@ -204,22 +210,25 @@ class RpcClient:
         if len(self._calls) >= CALLS_AT_ONCE_MAX or not link.has_room:
             raise RpcBusyError(f"{len(self._calls)} requests wait for node {self.node_id}")
         self._number = number = self._number + 1
-        self._calls[number] = Callback(on_answer)
+        self._calls[number] = Callback(operation.answer, on_answer)
+        fields = operation.request.encode(request)
         try:
-            link.put(FrameKind.REQUEST, number, operation, fields, attachments)
-        except WireLostError as error:
+            link.put(FrameKind.REQUEST, number, operation.name, fields, attachments)
+        except ConnectionLostError as error:
             del self._calls[number]
             raise RpcUnreachableError(f"node {self.node_id}: {error}") from None
         except BaseException:
             del self._calls[number]
             raise
 
-    def _tell_cancelled(self, link: Link, number: int) -> None:
+    def _send_cancel(self, link: Link, number: int) -> None:
         if not link.is_closed and link.has_room:
-            with suppress(WireLostError):  # then the other side knows that nobody waits
+            with suppress(ConnectionLostError):  # then the other side knows
                 link.put(FrameKind.CANCEL, number, "", None)
 
-    def send(self, operation: str, fields: Any = None, attachments: Sequence[Any] = ()) -> bool:
+    def send(
+        self, operation: OneWay[_Request], message: _Request, attachments: Sequence[Any] = ()
+    ) -> bool:
         """Send a message that has no answer; returns False when it was dropped.
 
         Raises:
@@ -229,8 +238,9 @@ class RpcClient:
         if link is None or not link.has_room:
             return False
         try:
-            link.put(FrameKind.ONE_WAY, 0, operation, fields, attachments)
-        except WireLostError:
+            fields = operation.message.encode(message)
+            link.put(FrameKind.ONE_WAY, 0, operation.name, fields, attachments)
+        except ConnectionLostError:
             return False
         return True
 
@@ -250,14 +260,13 @@ class RpcClient:
             self._rest = None
 
     def move(self, address: Address) -> None:
-        """The node is somewhere else now."""
         if address != self.address:
             self.address = address
             self.disconnect()
             self.kick()
 
     def give_up_calls(self, reason: str) -> None:
-        """Let all requests fail that wait for answers; nobody knows what becomes of them."""
+        """Fail all requests that wait for answers; their outcome is unknown."""
         failure = RpcLostError(f"node {self.node_id}: {reason}")
         for number, call in list(self._calls.items()):
             if type(call) is Callback:
@@ -265,15 +274,14 @@ class RpcClient:
             call.put(failure)
 
     def disconnect(self) -> None:
-        """End the connection, if there is one; a new one is made."""
+        """End the connection, if there is one; another one is made."""
         if self._link is not None:
             self._link.close()
 
     # --- the connection ------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Keep a connection until cancelled."""
-        rest_s = REST_SECONDS_FIRST
+        backoff = self._backoff
         lost: Hello | None = None
         try:
             while True:
@@ -283,18 +291,16 @@ class RpcClient:
                     began_s = trio.current_time()
                     await self._serve(*connection)
                     lost = connection[1]
-                    if trio.current_time() - began_s >= rest_s:
-                        rest_s = REST_SECONDS_FIRST
+                    if trio.current_time() - began_s >= backoff.pause_s:
+                        backoff.reset()
                         continue  # the first attempt follows at once
-                await self._pause(rest_s)
-                rest_s = min(2 * rest_s, REST_SECONDS_MAX)
+                await self._pause(backoff.next_pause())
         finally:
             self._rest = None
             self._failure = "this node is stopping"
             self._settled.set()
 
     async def _pause(self, seconds: float) -> None:
-        """Rest between attempts, unless `kick` ends it."""
         with trio.CancelScope() as self._rest:
             self._settled.set()
             await trio.sleep(REST_SECONDS_REFUSED if self._is_unwanted else seconds)
@@ -308,12 +314,12 @@ class RpcClient:
         try:
             link, hello = await self._greet()
         except ConnectionRefusedError:
-            self._tell("connection refused")
+            self._log_once("connection refused")
             incarnation = b"" if lost is None else lost.incarnation
             self._report(Loss(self.node_id, incarnation, is_gone=True))
             return None
-        except (OSError, WireLostError, RpcProtocolError, trio.TooSlowError) as error:
-            self._tell(_words(error))
+        except (OSError, ConnectionLostError, RpcProtocolError, trio.TooSlowError) as error:
+            self._log_once(_words(error))
             if lost is not None:
                 self._report(Loss(self.node_id, lost.incarnation, is_gone=False))
             return None
@@ -326,15 +332,15 @@ class RpcClient:
         if self.address is None:
             raise OSError(errno.EADDRNOTAVAIL, "its address is not known")
         with trio.fail_after(CONNECT_SECONDS_MAX):
-            wire = await self._connect_to(*self.address)
-        link = Link(wire)
+            stream = await self._connect_to(*self.address)
+        link = Link(stream)
         try:
             link.put(FrameKind.HELLO, 0, "", self._identity.hello())
             with trio.fail_after(HELLO_SECONDS_MAX):
                 await link.flush()
                 frame = await link.receive()
             if frame is None:
-                raise WireLostError("it closed the connection without a word")
+                raise ConnectionLostError("it closed the connection without a word")
             hello = self._judge(frame)
         except BaseException:
             link.close()
@@ -356,9 +362,8 @@ class RpcClient:
         return hello
 
     async def _serve(self, link: Link, hello: Hello) -> None:
-        """Use a connection until it ends."""
         self._link, self.hello = link, hello
-        self._told = ""
+        self._logged = ""
         logger.debug("connected to node %d at %s", self.node_id, self.address)
         try:
             async with trio.open_nursery() as nursery:
@@ -379,7 +384,7 @@ class RpcClient:
     async def _write(self, link: Link) -> None:
         try:
             await link.run_writer()
-        except WireLostError:
+        except ConnectionLostError:
             link.close()
 
     async def _read(self, link: Link) -> None:
@@ -392,7 +397,7 @@ class RpcClient:
                     if type(call) is Callback:
                         del self._calls[frame.number]
                     call.put(frame)
-        except WireLostError as error:
+        except ConnectionLostError as error:
             self._failure = str(error)
         except RpcProtocolError as error:
             logger.error("node %d at %s: %s", self.node_id, self.address, error)
@@ -407,11 +412,11 @@ class RpcClient:
         if self._on_lost is not None:
             self._on_lost(loss)
 
-    def _tell(self, failure: str) -> None:
-        """Remember why there is no connection, and log it when it is news."""
+    def _log_once(self, failure: str) -> None:
+        """Remember why there is no connection, and log it if that has changed."""
         self._failure = failure
-        if failure != self._told:
-            self._told = failure
+        if failure != self._logged:
+            self._logged = failure
             level = logging.ERROR if self._is_unwanted else logging.INFO
             logger.log(level, "node %d at %s: %s", self.node_id, self.address, failure)
 

@@ -8,7 +8,7 @@
 
 ``number`` ties an answer to its request, ``name`` is the operation of a request or the kind of a
 failure. The first frame of each side is a hello. Every size is checked before anything is
-allocated, and a hello may only be small: whoever sends it is not known yet.
+allocated, and a hello may only be small, because its sender is not known yet.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from enum import IntEnum
 from typing import Any, NamedTuple, cast
 
 import msgpack
+
+from .errors import RpcProtocolError
 
 PROTOCOL_VERSION = 1
 
@@ -33,13 +35,7 @@ HEAD = struct.Struct(">II")
 _SIZE_FIELD_BYTES = 4
 
 
-class RpcProtocolError(Exception):
-    """The other side does not speak this protocol; the connection ends."""
-
-
 class FrameKind(IntEnum):
-    """What a frame is."""
-
     HELLO = 0
     REQUEST = 1
     ANSWER = 2
@@ -47,13 +43,6 @@ class FrameKind(IntEnum):
     ONE_WAY = 4
     CANCEL = 5
     REFUSAL = 6
-
-
-class Reply(NamedTuple):
-    """What an operation answered: plain fields, and bytes that were not packed."""
-
-    fields: Any
-    attachments: Sequence[Any] = ()
 
 
 class Frame(NamedTuple):

@@ -1,11 +1,12 @@
-"""Who a node is: what both sides of an internal connection say first."""
+"""The identity of a node, which both sides of an internal connection send first."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, cast
 
-from ..addresses import NODE_ID_MAX
-from .frames import PROTOCOL_VERSION, RpcProtocolError
+from ..settings.addresses import NODE_ID_MAX
+from .errors import RpcProtocolError
+from .frames import PROTOCOL_VERSION
 
 _CLUSTER_ID_LENGTH_MAX = 64
 _INCARNATION_SIZE_BYTES_MAX = 64
@@ -14,7 +15,7 @@ _PORT_MAX = 65_535
 
 
 class Hello(NamedTuple):
-    """What a node says of itself.
+    """The first message in each direction.
 
     Attributes:
         protocol_version: of the frames and operations.
@@ -34,7 +35,7 @@ class Hello(NamedTuple):
 
 
 class Identity:
-    """Who this node is.
+    """This node's identity.
 
     Attributes:
         cluster_id: empty until the node knows which cluster it belongs to.
@@ -50,7 +51,6 @@ class Identity:
         self.address: tuple[str, int] = ("", 0)
 
     def hello(self) -> Hello:
-        """What to say first."""
         return Hello(
             PROTOCOL_VERSION, self.cluster_id, self.node_id, self.incarnation, *self.address
         )
@@ -78,7 +78,7 @@ def decode_hello(fields: object) -> Hello:
     """Read a hello from the fields of its frame.
 
     Raises:
-        RpcProtocolError: it is none.
+        RpcProtocolError: it is malformed.
     """
     if type(fields) is tuple:
         match cast("tuple[object, ...]", fields):
@@ -100,4 +100,4 @@ def decode_hello(fields: object) -> Hello:
                 return Hello(version, cluster_id, node_id, incarnation, host, port)
             case _:
                 pass
-    raise RpcProtocolError("the first frame is no hello; is another service at that address?")
+    raise RpcProtocolError("the first frame is not a hello; is another service at that address?")

@@ -1,20 +1,24 @@
 """Frames over one connection, for either side.
 
-Whoever has something to say puts it here; it leaves at once when the connection takes it, and is
-sent by the link's writer otherwise. So a caller that is cancelled never leaves half a frame behind.
+`Link.put` sends at once what the connection takes; the link's writer sends the rest. So a caller
+that is cancelled never leaves half a frame behind.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import trio
 
 from ...storage.disk import FileSlice
-from ..frame_buffer import larger_buffer
-from ..transport import SENDFILE_SIZE_BYTES_MIN, FilePayload
+from ..transport.frame_buffer import larger_buffer
+from ..transport.transport import (
+    SENDFILE_SIZE_BYTES_MIN,
+    ConnectionLostError,
+    FilePayload,
+    NodeStream,
+)
 from .frames import (
     FRAME_SIZE_BYTES_MAX,
     HEAD,
@@ -25,48 +29,9 @@ from .frames import (
     decode_frame,
     encode_frame,
 )
-from .wire import Wire, WireLostError
 
 QUEUE_SIZE_BYTES_MAX = 32 * 1024 * 1024
 """Bytes that may wait to be sent over one connection; then requests wait, and messages are lost."""
-
-
-class RpcError(Exception):
-    """A request to another node has no answer."""
-
-
-class RpcLostError(RpcError):
-    """There is no connection, or it ended before the answer came: nobody knows what happened."""
-
-
-class RpcUnreachableError(RpcLostError):
-    """There is no connection, and none could be made: the request was not sent."""
-
-
-class RpcTimeoutError(RpcError):
-    """No answer came in time: nobody knows what happened."""
-
-
-class RpcBusyError(RpcError):
-    """Too many requests wait for answers from that node already."""
-
-
-class RpcRemoteError(RpcError):
-    """The other node says that it cannot; ``kind`` is a short name to tell cases apart."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message}")
-        self.kind = kind
-        self.message = message
-
-
-class RpcFailure(Exception):
-    """Raised by a handler: the asking side gets an `RpcRemoteError` with the same words."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message}")
-        self.kind = kind
-        self.message = message
 
 
 class Link:
@@ -80,20 +45,22 @@ class Link:
 
     __slots__ = (
         "_chunk",
+        "_is_sending",
         "_position",
         "_queue",
         "_queued_bytes",
         "_room",
+        "_stream",
         "_wake",
-        "_wire",
         "frame_size_bytes_max",
         "is_closed",
         "is_inside_frame",
     )
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-        self._queue: deque[Any] = deque()
+    def __init__(self, stream: NodeStream) -> None:
+        self._stream = stream
+        self._queue: list[Any] = []
+        self._is_sending = False
         self._queued_bytes = 0
         self._chunk = b""
         self._position = 0
@@ -111,21 +78,20 @@ class Link:
 
     @property
     def has_room(self) -> bool:
-        """True as long as not too much waits to be sent."""
         return self._queued_bytes <= QUEUE_SIZE_BYTES_MAX
 
     async def room(self) -> None:
         """Wait until more may be put; does not wait when it may.
 
         Raises:
-            WireLostError: the connection ended.
+            ConnectionLostError: the connection ended.
         """
         while not self.has_room:
             if self._room is None:
                 self._room = trio.Event()
             await self._room.wait()
         if self.is_closed:
-            raise WireLostError("the connection was closed")
+            raise ConnectionLostError("the connection was closed")
 
     def put(
         self, kind: FrameKind, number: int, name: str, fields: Any, attachments: Sequence[Any] = ()
@@ -135,27 +101,20 @@ class Link:
         Raises:
             ValueError: it is too large.
             OSError: a slice of a file cannot be read.
-            WireLostError: the connection ended.
+            ConnectionLostError: the connection ended.
         """
         parts = [_sendable(one) for one in attachments] if attachments else attachments
-        beginning = encode_frame(kind, number, name, fields, parts)
+        frame = [encode_frame(kind, number, name, fields, parts)]
         if self.is_closed:
-            raise WireLostError("the connection was closed")
-        queue = self._queue
-        is_idle = not queue
-        queue.append(beginning)
-        for part in parts:
-            if len(part):
-                queue.append(part)
-        if is_idle:
-            try:
-                self._wire.send_some(queue)
-            except WireLostError:
-                self.close()
-                raise
-            if not queue:
+            raise ConnectionLostError("the connection was closed")
+        if parts:
+            frame += [part for part in parts if len(part)]
+        if not (self._queue or self._is_sending):
+            frame = self._stream.send_now(frame)
+            if not frame:
                 return
-        self._queued_bytes += len(beginning) + sum(map(len, parts))
+        self._queue += frame
+        self._queued_bytes += sum(map(len, frame))
         if self._wake is not None:
             self._wake.set()
 
@@ -163,29 +122,31 @@ class Link:
         """Send what is queued, while no writer runs.
 
         Raises:
-            WireLostError: the connection ended.
+            ConnectionLostError: the connection ended.
         """
-        if self._queue:
-            await self._wire.send_all(self._queue)
-        self._queued_bytes = 0
-
-    async def run_writer(self) -> None:
-        """Send what could not leave at once, until cancelled.
-
-        Raises:
-            WireLostError: the connection ended.
-        """
-        while True:
-            if self._queue:
-                await self._wire.send_all(self._queue)
-            self._queued_bytes = 0
-            if self._room is not None:
+        while self._queue:
+            parts, self._queue = self._queue, []
+            size_bytes = self._queued_bytes
+            self._is_sending = True
+            await self._stream.send(parts)
+            self._is_sending = False
+            if not self.is_closed:
+                self._queued_bytes -= size_bytes
+            if self._room is not None and self.has_room:
                 self._room.set()
                 self._room = None
-            if not self._queue:
-                self._wake = trio.Event()
-                await self._wake.wait()
-                self._wake = None
+
+    async def run_writer(self) -> None:
+        """Send what did not leave at once, until cancelled.
+
+        Raises:
+            ConnectionLostError: the connection ended.
+        """
+        while True:
+            await self.flush()
+            self._wake = trio.Event()
+            await self._wake.wait()
+            self._wake = None
 
     # --- receiving -----------------------------------------------------------------------------
 
@@ -194,7 +155,7 @@ class Link:
 
         Raises:
             RpcProtocolError: what comes is no frame.
-            WireLostError: the connection ended.
+            ConnectionLostError: the connection ended.
         """
         while True:
             chunk, position = self._chunk, self._position
@@ -212,10 +173,10 @@ class Link:
                         memoryview(chunk)[start:], size - 4, header_size
                     )
             self.is_inside_frame = present > 0
-            more = await self._wire.receive()
+            more = await self._stream.receive()
             if not more:
                 if present:
-                    raise WireLostError("the connection ended inside a frame")
+                    raise ConnectionLostError("the connection ended inside a frame")
                 return None
             self._chunk = chunk[position:] + more if present else more
             self._position = 0
@@ -232,22 +193,21 @@ class Link:
             if filled == len(buffer):
                 buffer = larger_buffer(buffer, size)
             with memoryview(buffer) as view:
-                count = await self._wire.receive_into(view[filled:])
+                count = await self._stream.receive_into(view[filled:])
             if not count:
-                raise WireLostError("the connection ended inside a frame")
+                raise ConnectionLostError("the connection ended inside a frame")
             filled += count
         self.is_inside_frame = False
         return decode_frame(memoryview(buffer), header_size)
 
     def close(self) -> None:
-        """Close at once."""
         if not self.is_closed:
             self.is_closed = True
             self._queue.clear()
             self._queued_bytes = 0
             if self._room is not None:
                 self._room.set()
-            self._wire.close()
+            self._stream.close()
 
 
 def _sendable(attachment: Any) -> Any:

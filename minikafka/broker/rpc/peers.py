@@ -7,12 +7,12 @@ from enum import IntEnum
 
 import trio
 
+from ..transport.sockets import connect
 from .client import Address, Connect, Loss, RpcClient
 from .identity import Hello, Identity
-from .wire import connect
 
 NODES_MAX = 4096
-"""Nodes whose addresses are remembered; whoever says hello may be a stranger."""
+"""Nodes whose addresses are remembered; a stranger may say hello, too."""
 
 
 class Lane(IntEnum):
@@ -31,8 +31,8 @@ class Peers:
     Attributes:
         addresses: where each node's internal listener is: the voters by configuration, others by
             their registration.
-        on_lost: called for each control connection that ended, after the first attempt to make it
-            anew (`Loss.is_gone` says what that attempt found), and for each attempt that was
+        on_lost: called for each control connection that ended, after the first attempt to restore
+            it (`Loss.is_gone` says what that attempt found), and for each attempt that was
             refused.
         on_broken: called with the node id when any connection ends, before anything is known about
             why.
@@ -45,6 +45,7 @@ class Peers:
         addresses: Mapping[int, Address],
         *,
         connect_to: Connect = connect,
+        dice: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._identity = identity
         self.addresses: dict[int, Address] = dict(addresses)
@@ -53,12 +54,12 @@ class Peers:
         self.on_broken: list[Callable[[int], None]] = []
         self.on_connected: list[Callable[[Hello], None]] = []
         self._connect_to = connect_to
+        self._dice = dice
         self._clients: dict[tuple[int, Lane], RpcClient] = {}
         self._scopes: dict[tuple[int, Lane], trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the connections until cancelled."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             for key in self._clients:
@@ -74,15 +75,16 @@ class Peers:
         key = (node_id, lane)
         client = self._clients.get(key)
         if client is None:
-            is_told = lane is Lane.CONTROL
+            is_reported = lane is Lane.CONTROL
             client = self._clients[key] = RpcClient(
                 self._identity,
                 node_id,
                 self.addresses.get(node_id),
-                on_connected=self._connected if is_told else None,
-                on_broken=self._broken,
-                on_lost=self._lost if is_told else None,
+                on_connected=self._connected if is_reported else None,
+                on_broken=self.report_broken,
+                on_lost=self._lost if is_reported else None,
                 connect_to=self._connect_to,
+                dice=self._dice,
             )
             if self._nursery is not None:
                 self._nursery.start_soon(self._run_client, key)
@@ -99,7 +101,8 @@ class Peers:
         for listener in self.on_connected:
             listener(hello)
 
-    def _broken(self, node_id: int) -> None:
+    def report_broken(self, node_id: int) -> None:
+        """A node cannot be reached: a connection ended, or a request over it failed."""
         for listener in self.on_broken:
             listener(node_id)
 
@@ -120,12 +123,10 @@ class Peers:
                 client.move(address)
 
     def is_connected(self, node_id: int) -> bool:
-        """True while there is a control connection to a node."""
         client = self._clients.get((node_id, Lane.CONTROL))
         return client is not None and client.is_connected
 
     def forget(self, node_id: int) -> None:
-        """A node is not part of the cluster any more."""
         if node_id in self._fixed:
             return
         self.addresses.pop(node_id, None)
@@ -136,7 +137,7 @@ class Peers:
                 scope.cancel()
 
     def kick(self, node_id: int) -> None:
-        """A node is there (it just said hello): whoever wants to reach it need not rest."""
+        """A node is there (it just said hello): connect to it without a pause."""
         for lane in Lane:
             client = self._clients.get((node_id, lane))
             if client is not None:

@@ -11,14 +11,17 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import trio
 
-from .frames import Frame, FrameKind, Reply, RpcProtocolError
+from ..transport.sockets import stream_of
+from ..transport.transport import ConnectionLostError
+from .codec import Codec, MalformedFieldsError, OneWay, Operation, Reply, Respond
+from .errors import RpcFailure, RpcProtocolError
+from .frames import Frame, FrameKind
 from .identity import Hello, Identity, decode_hello
-from .link import Link, RpcFailure
-from .wire import WireLostError, wire_of
+from .link import Link
 
 logger = logging.getLogger(__name__)
 
@@ -31,13 +34,31 @@ HELLO_SECONDS_MAX = 5.0
 _REFUSALS_REMEMBERED_MAX = 256
 _ACCEPT_PAUSE_SECONDS = 0.1
 
-Handler = Callable[[int, Any, Sequence[memoryview]], Awaitable[Reply | tuple[Any, Sequence[Any]]]]
-"""Awaited with (node that asks, fields, attachments)."""
-OneWayHandler = Callable[[int, Any, Sequence[memoryview]], None]
-Respond = Callable[[Any, Sequence[Any]], None]
-"""Called once with fields and attachments; when the asking side is gone, nothing happens."""
-DeferredHandler = Callable[[int, Any, Sequence[memoryview], Respond], None]
-"""Called with (node that asks, fields, attachments, how to answer)."""
+_Q = TypeVar("_Q")
+_A = TypeVar("_A")
+
+Handler = Callable[[int, _Q, Sequence[memoryview]], Awaitable[Reply[_A]]]
+"""Awaited with (node that asks, request, attachments)."""
+OneWayHandler = Callable[[int, _Q, Sequence[memoryview]], None]
+DeferredHandler = Callable[[int, _Q, Sequence[memoryview], Respond[_A]], None]
+"""Called with (node that asks, request, attachments, how to answer)."""
+
+
+class _Registered(NamedTuple, Generic[_Q, _A]):
+    """An operation, and what answers it."""
+
+    operation: Operation[_Q, _A]
+    handler: Handler[_Q, _A]
+
+
+class _Deferred(NamedTuple, Generic[_Q, _A]):
+    operation: Operation[_Q, _A]
+    handler: DeferredHandler[_Q, _A]
+
+
+class _OneWay(NamedTuple, Generic[_Q]):
+    codec: Codec[_Q]
+    handler: OneWayHandler[_Q]
 
 
 class RpcServer:
@@ -52,30 +73,31 @@ class RpcServer:
     ) -> None:
         self._identity = identity
         self._on_hello = on_hello
-        self._operations: dict[str, Handler] = {}
-        self._one_way: dict[str, OneWayHandler] = {}
-        self._deferred: dict[str, DeferredHandler] = {}
+        self._operations: dict[str, _Registered[Any, Any]] = {}
+        self._one_way: dict[str, _OneWay[Any]] = {}
+        self._deferred: dict[str, _Deferred[Any, Any]] = {}
         self._refused: dict[str, None] = {}
         self.connections = 0
 
-    def register(self, operation: str, handler: Handler) -> None:
+    def register(self, operation: Operation[_Q, _A], handler: Handler[_Q, _A]) -> None:
         """Answer an operation with what an async function returns.
 
         The function may raise `RpcFailure`; any other exception is logged as a bug.
         """
-        self._operations[operation] = handler
+        self._operations[operation.name] = _Registered(operation, handler)
 
-    def register_deferred(self, operation: str, handler: DeferredHandler) -> None:
+    def register_deferred(
+        self, operation: Operation[_Q, _A], handler: DeferredHandler[_Q, _A]
+    ) -> None:
         """Give requests to a plain function, which answers now or later, without a task.
 
         For operations of which a node has one request open at a time; others are not bounded here.
-        The function may raise `RpcFailure`; it is not told when the asking side gives up.
+        The function may raise `RpcFailure`; it is not notified when the asking side gives up.
         """
-        self._deferred[operation] = handler
+        self._deferred[operation.name] = _Deferred(operation, handler)
 
-    def register_one_way(self, operation: str, handler: OneWayHandler) -> None:
-        """Give messages to a plain function, one after the other."""
-        self._one_way[operation] = handler
+    def register_one_way(self, operation: OneWay[_Q], handler: OneWayHandler[_Q]) -> None:
+        self._one_way[operation.name] = _OneWay(operation.message, handler)
 
     async def serve(self, listener: trio.socket.SocketType) -> None:
         """Accept connections until cancelled; closes the listener."""
@@ -98,8 +120,8 @@ class RpcServer:
     async def _serve_socket(self, accepted: trio.socket.SocketType, host: str) -> None:
         try:
             try:
-                link = Link(wire_of(accepted))
-            except WireLostError:
+                link = Link(stream_of(accepted))
+            except ConnectionLostError:
                 return
             await self.serve_link(link, host)
         finally:
@@ -114,7 +136,7 @@ class RpcServer:
                 await _Session(
                     link, hello.node_id, self._operations, self._one_way, self._deferred
                 ).run()
-        except WireLostError:
+        except ConnectionLostError:
             pass
         except RpcProtocolError as error:
             self._refuse_once(host, str(error))
@@ -168,9 +190,9 @@ class _Session:
         self,
         link: Link,
         node_id: int,
-        handlers: dict[str, Handler],
-        one_way: dict[str, OneWayHandler],
-        deferred: dict[str, DeferredHandler],
+        handlers: dict[str, _Registered[Any, Any]],
+        one_way: dict[str, _OneWay[Any]],
+        deferred: dict[str, _Deferred[Any, Any]],
     ) -> None:
         self._deferred = deferred
         self._link = link
@@ -187,7 +209,7 @@ class _Session:
             nursery.start_soon(self._write)
             try:
                 await self._read(nursery)
-            except WireLostError:
+            except ConnectionLostError:
                 pass
             except RpcProtocolError as error:
                 failures.append(error)
@@ -198,7 +220,7 @@ class _Session:
     async def _write(self) -> None:
         try:
             await self._link.run_writer()
-        except WireLostError:
+        except ConnectionLostError:
             self._link.close()  # wakes the reader
 
     async def _read(self, nursery: trio.Nursery) -> None:
@@ -231,33 +253,43 @@ class _Session:
             self._freed = trio.Event()
             await self._freed.wait()
 
-    def _take_deferred(self, frame: Frame, handler: DeferredHandler) -> None:
-        respond = partial(self._respond, frame.number)
+    def _take_deferred(self, frame: Frame, deferred: _Deferred[Any, Any]) -> None:
+        operation = deferred.operation
+        respond = partial(self._respond, frame.number, operation.answer.encode)
         try:
-            handler(self._node_id, frame.fields, frame.attachments, respond)
+            request = operation.request.decode(frame.fields)
+            deferred.handler(self._node_id, request, frame.attachments, respond)
+        except MalformedFieldsError as error:
+            self._link.put(FrameKind.FAILURE, frame.number, "Malformed", str(error))
         except RpcFailure as failure:
             self._link.put(FrameKind.FAILURE, frame.number, failure.kind, failure.message)
         except Exception as error:
             logger.exception("a bug in %r for node %d", frame.name, self._node_id)
             self._link.put(FrameKind.FAILURE, frame.number, "Bug", repr(error))
 
-    def _respond(self, number: int, fields: Any, attachments: Sequence[Any]) -> None:
+    def _respond(
+        self, number: int, encode: Callable[[Any], Any], answer: Any, attachments: Sequence[Any]
+    ) -> None:
         link = self._link
         try:
-            link.put(FrameKind.ANSWER, number, "", fields, attachments)
+            link.put(FrameKind.ANSWER, number, "", encode(answer), attachments)
         except (ValueError, OSError) as error:
             logger.error("an answer for node %d: %s", self._node_id, error)
-            with suppress(WireLostError):
+            with suppress(ConnectionLostError):
                 link.put(FrameKind.FAILURE, number, type(error).__name__, str(error))
-        except WireLostError:
+        except ConnectionLostError:
             pass  # the reader finds out
 
     def _take_one_way(self, frame: Frame) -> None:
-        handler = self._one_way.get(frame.name)
-        if handler is None:
-            raise RpcProtocolError(f"a message {frame.name!r} that nobody takes")
+        one_way = self._one_way.get(frame.name)
+        if one_way is None:
+            # Of a newer version, perhaps; its sender expects no answer.
+            logger.debug("node %d sends %r, which is unknown here", self._node_id, frame.name)
+            return
         try:
-            handler(self._node_id, frame.fields, frame.attachments)
+            one_way.handler(self._node_id, one_way.codec.decode(frame.fields), frame.attachments)
+        except MalformedFieldsError as error:
+            logger.error("%r of node %d is malformed: %s", frame.name, self._node_id, error)
         except Exception:
             logger.exception("a bug in the message %r of node %d", frame.name, self._node_id)
 
@@ -275,7 +307,7 @@ class _Session:
                 except (ValueError, OSError) as error:
                     logger.error("%r of node %d: %s", frame.name, self._node_id, error)
                     link.put(FrameKind.FAILURE, number, type(error).__name__, str(error))
-        except WireLostError:
+        except ConnectionLostError:
             pass
         finally:
             del self._open[number]
@@ -285,12 +317,19 @@ class _Session:
                 self._freed = None
 
     async def _answer(self, frame: Frame) -> tuple[Any, Sequence[Any]]:
-        handler = self._handlers.get(frame.name)
-        if handler is None:
+        registered = self._handlers.get(frame.name)
+        if registered is None:
             raise RpcFailure("UnknownOperation", f"this node does not know {frame.name!r}")
+        operation = registered.operation
         try:
-            return await handler(self._node_id, frame.fields, frame.attachments)
-        except (RpcFailure, WireLostError):
+            request = operation.request.decode(frame.fields)
+            message, attachments = await registered.handler(
+                self._node_id, request, frame.attachments
+            )
+            return operation.answer.encode(message), attachments
+        except MalformedFieldsError as error:
+            raise RpcFailure("Malformed", f"{frame.name}: {error}") from None
+        except (RpcFailure, ConnectionLostError):
             raise
         except Exception as error:
             logger.exception("a bug in %r for node %d", frame.name, self._node_id)

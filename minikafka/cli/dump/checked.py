@@ -1,4 +1,4 @@
-"""Checked files: snapshots, leader epochs, checkpoints, and who owns a directory."""
+"""Checked files: producer snapshots, leader epochs, checkpoints, and the ids of a directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CRC_SIZE_BYTES: Final = 4
 
 
 def read_checked(path: str) -> Entries:
-    """Yield ``file_kind``, then what a file of that kind holds, and ``damage``.
+    """Yield ``file_kind``, then the entries of a file of that kind, and ``damage``.
 
     Raises:
         OSError: the file cannot be read.
@@ -30,7 +30,7 @@ def read_checked(path: str) -> Entries:
         return
     if crc32c(body) != int.from_bytes(content[:_CRC_SIZE_BYTES], "big"):
         yield damage(
-            "the CRC does not match the content (or this is no file of minikafka's)",
+            "the CRC does not match the content (or the file is not minikafka's)",
             0,
             len(content),
         )
@@ -38,13 +38,15 @@ def read_checked(path: str) -> Entries:
     try:
         kind, value = _kind_and_value(unpack(body))
     except (ValueError, TypeError) as error:
-        yield damage(f"the CRC is right, but the content cannot be read: {error}", 0, len(content))
+        yield damage(
+            f"the CRC is correct, but the content cannot be read: {error}", 0, len(content)
+        )
         return
     yield {"type": "file_kind", "kind": kind}
     try:
         yield from _READERS.get(kind, _any_value)(value, path, content)
     except (ValueError, TypeError) as error:
-        yield damage(f"the CRC is right, but this is no {kind}: {error}", 0, len(content))
+        yield damage(f"the CRC is correct, but this is not a {kind} file: {error}", 0, len(content))
 
 
 def _kind_and_value(unpacked: Any) -> tuple[str, Any]:
@@ -60,7 +62,7 @@ def _producer_snapshot(value: Any, path: str, content: bytes) -> Iterator[Entry]
     yield {"type": "producer_snapshot", "offset": offset, "producers": len(producers)}
     name = Path(path).name.partition(".")[0]
     if name.isdecimal() and int(name) != offset:
-        yield damage(f"a snapshot as of offset {offset} under the name of offset {int(name)}")
+        yield damage(f"a snapshot as of offset {offset} in a file named after offset {int(name)}")
     for producer_id, epoch, coordinator_epoch, batches in producers:
         yield {
             "type": "producer",
@@ -81,7 +83,7 @@ def _producer_snapshot(value: Any, path: str, content: bytes) -> Iterator[Entry]
                         strict=True,
                     )
                 )
-                for batch in batches or ()  # None: only markers are known
+                for batch in batches or ()  # None if only markers are known
             ],
         }
     for producer_id, first_offset, producer_epoch in open_transactions:
@@ -143,13 +145,13 @@ def _data_directory(value: Any, path: str, content: bytes) -> Iterator[Entry]:
 
 
 def _any_value(value: Any, path: str, content: bytes) -> Iterator[Entry]:
-    """A kind that this version does not know: what there is, as it is."""
+    """The plain value of a kind that this version does not know."""
     del path, content
     yield {"type": "value", "value": json_value(value)}
 
 
 def json_value(value: Plain) -> Any:
-    """What msgpack carries, for JSON: bytes as `json_bytes` has them."""
+    """A msgpack value for JSON; bytes as `json_bytes` renders them."""
     if isinstance(value, bytes):
         return json_bytes(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What the readers of this package have in common."""
+"""The entries that readers yield, and how they open files."""
 
 from __future__ import annotations
 
@@ -12,22 +12,16 @@ Entry = dict[str, Any]
 Entries = Iterator[Entry]
 
 SMALL_FILE_SIZE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Largest file that is read as a whole: indexes and checked files."""
+"""Limit for files that are read as a whole: indexes and checked files."""
 
 
 def open_for_reading(path: str) -> RealFile:
-    """Open a file that is only to be read. Raises OSError."""
+    """Open a file read-only. Raises OSError."""
     return RealFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
 
 def damage(reason: str, position: int | None = None, end: int | None = None) -> Entry:
-    """An entry for what is not as it was written.
-
-    Args:
-        reason: what is wrong.
-        position: where it begins in the file.
-        end: where it ends.
-    """
+    """An entry for damage, between two positions in the file if these are known."""
     entry: Entry = {"type": "damage", "reason": reason}
     if position is not None:
         entry["position"] = position

@@ -10,17 +10,17 @@ from typing import Final, NamedTuple
 from ...protocol.crc import crc32c
 from ...protocol.records import BATCH_HEADER_SIZE_BYTES, CorruptBatchError, parse_batch_header
 from ...storage.disk import RealFile
+from ...storage.file_names import LOG_SUFFIX
 from ...storage.index import ENTRY_SIZE_BYTES, IndexEntry
-from ...storage.segment_file import LOG_SUFFIX
 from .entry import SMALL_FILE_SIZE_BYTES_MAX, Entries, damage, open_for_reading
 
-# As minikafka.storage.index describes it; that module repairs what it finds, this one shows it.
+# The format of minikafka.storage.index, which repairs damage instead of showing it.
 _ENTRY: Final = Struct(">IIqI")
 _CHECKED_SIZE_BYTES: Final = 16
 
 
 class _Stored(NamedTuple):
-    """One entry of the file, and whether its CRC is right."""
+    """One entry of the file, and whether its CRC is correct."""
 
     at: int
     entry: IndexEntry
@@ -37,7 +37,7 @@ def _stored(path: str) -> Iterator[_Stored]:
 
 
 def read_positions(path: Path) -> list[int]:
-    """Where batches begin, as far as an index can be believed; none if there is no index."""
+    """The positions of batches in intact entries of an index; none if there is no index."""
     if not path.exists():
         return []
     return [stored.entry.position for stored in _stored(str(path)) if stored.is_intact]
@@ -46,8 +46,8 @@ def read_positions(path: Path) -> list[int]:
 def read_index(path: str) -> Entries:
     """Yield an ``index_entry`` for each entry, and ``damage``.
 
-    Damage is an entry with a wrong CRC, one that does not rise, one that points at something else
-    than the batch it names (if the segment is there), and an incomplete one at the end.
+    An entry is damaged if its CRC is wrong, if it is not above the one before it, if it does not
+    point at the batch it names (if the segment exists), or if it is incomplete, at the end.
 
     Raises:
         OSError: the file cannot be read.
@@ -76,12 +76,12 @@ def read_index(path: str) -> Entries:
             or entry.position <= previous.position
             or entry.max_timestamp_before < previous.max_timestamp_before
         ):
-            yield damage("this entry does not come after the one before it", at, end)
+            yield damage("this entry is not above the one before it", at, end)
         previous = entry
         found = None if segment is None else _base_offset_at(segment, entry.position)
         if segment is not None and found != offset:
-            there = "no batch" if found is None else f"the batch with offset {found}"
-            yield damage(f"the segment has {there} at position {entry.position}", at, end)
+            actual = "no batch" if found is None else f"the batch with offset {found}"
+            yield damage(f"the segment has {actual} at position {entry.position}", at, end)
     size_bytes = Path(path).stat().st_size
     if end < size_bytes:
         yield damage("an incomplete entry", end, size_bytes)

@@ -1,8 +1,8 @@
 """The frames of a record log, and the metadata records in them.
 
-``quorum.log`` holds entries, each the epoch of the controller that decided it and the records of
-the decision; its first one is the snapshot of everything before (`minikafka.consensus.durable`). A
-broker that knew no quorum kept the records without epochs, in ``metadata.log``.
+``quorum.log`` contains entries: the epoch of a controller, and the records it decided on together.
+The first entry is a snapshot of everything before it (`minikafka.consensus.durable`). Brokers of
+the time before the quorum kept records without epochs, in ``metadata.log``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...storage.record_log import FRAME_SIZE_BYTES_MAX
 from ..output import json_bytes
 from .entry import Entries, Entry, damage, open_for_reading
 
-# As minikafka.storage.record_log describes it; that module cuts what it finds, this one shows it.
+# The format of minikafka.storage.record_log, which cuts off damage instead of showing it.
 MAGIC: Final = b"mkRL"
 _HEADER: Final = Struct(">4sIIIQQQ")
 _CHECKED_AT: Final = 8
@@ -33,12 +33,9 @@ _SYNCED_SIZE_BYTES: Final = 20
 
 
 def read_record_log(path: str, *, with_records: bool, is_quorum: bool) -> Entries:
-    """Yield a ``frame`` for each append, its records if asked for, and ``damage``.
+    """Yield a ``frame`` for each append, its records `with_records`, and ``damage``.
 
-    Args:
-        path: the file.
-        with_records: the records, too.
-        is_quorum: the records are entries of a quorum's log.
+    In the log of a quorum (`is_quorum`), each record is an entry that contains records.
 
     Raises:
         OSError: the file cannot be read.
@@ -58,7 +55,7 @@ def read_record_log(path: str, *, with_records: bool, is_quorum: bool) -> Entrie
         yield entry
         end = position + entry["size_bytes"]
         if next_index not in {None, entry["first_index"]}:
-            yield damage(f"first index {entry['first_index']} where {next_index} is due", position)
+            yield damage(f"first index {entry['first_index']} instead of {next_index}", position)
         next_index = entry["first_index"] + entry["record_count"]
         if with_records:
             yield from _records(entry, payload, position, end, is_quorum=is_quorum)
@@ -108,7 +105,7 @@ def _records(
     try:
         records = cast("Sequence[bytes]", unpack(payload))
     except ValueError as error:
-        yield damage(f"the CRC is right, but the records cannot be read: {error}", position, end)
+        yield damage(f"the CRC is correct, but the records cannot be read: {error}", position, end)
         return
     for index, record in enumerate(records, start=entry["first_index"]):
         if is_quorum:
@@ -125,7 +122,7 @@ def _quorum_entry(index: int, record: bytes, *, is_snapshot: bool) -> Iterator[E
         decisions = decode_snapshot(payload) if is_snapshot else [payload] * bool(payload)
         records = [packed for one in decisions for packed in cast("list[bytes]", unpack(one))]
     except (ValueError, TypeError) as error:
-        yield damage(f"the CRC is right, but entry {index} cannot be read: {error}")
+        yield damage(f"the CRC is correct, but entry {index} cannot be read: {error}")
         return
     for packed in records:
         yield {"type": "metadata_record", "index": index, **_metadata_record(packed)}
@@ -144,7 +141,7 @@ def _metadata_record(record: Any) -> dict[str, Any]:
 
 
 def read_synced(path: Path) -> Entry:
-    """What ``quorum-synced`` says, or ``damage``, which does no harm in this file."""
+    """The content of ``quorum-synced``, or ``damage``, which is harmless in this file."""
     content = path.read_bytes()[: _SYNCED_SIZE_BYTES + 1]
     body = content[_SYNCED_CRC_SIZE_BYTES:]
     if len(content) != _SYNCED_SIZE_BYTES or crc32c(body) != int.from_bytes(

@@ -18,7 +18,7 @@ from ...protocol.records import (
 )
 from ...protocol.records.batch import BATCH_LENGTH_MIN
 from ...storage.disk import RealFile
-from ...storage.index import INDEX_SUFFIX
+from ...storage.file_names import INDEX_SUFFIX
 from ...storage.scan import DamagedSegment, walk_intact
 from ..output import json_bytes
 from .entry import Entries, Entry, damage, open_for_reading
@@ -29,11 +29,9 @@ _OFFSETS_TOPIC_PREFIX: Final = "__consumer_offsets-"
 
 
 def read_segment(path: str, *, with_records: bool) -> Entries:
-    """Yield a ``batch`` for each batch, its ``record`` entries if asked for, and ``damage``.
+    """Yield a ``batch`` for each batch, its ``record`` entries `with_records`, and ``damage``.
 
-    Args:
-        path: the file; its neighbour, the index, says where to go on behind damage.
-        with_records: decode the records, too.
+    The index beside the file helps to find the next batch after damage.
 
     Raises:
         OSError: the file cannot be read.
@@ -49,7 +47,7 @@ def read_segment(path: str, *, with_records: bool) -> Entries:
                 yield _batch(batch_position, header)
                 if header.base_offset < next_offset:
                     yield damage(
-                        f"base offset {header.base_offset} where {next_offset} or more is due",
+                        f"base offset {header.base_offset} instead of {next_offset} or more",
                         batch_position,
                         batch_position + header.size_bytes,
                     )
@@ -61,13 +59,13 @@ def read_segment(path: str, *, with_records: bool) -> Entries:
         except DamagedSegment as error:
             resumed = _resume_after(file, error.position, size_bytes, path)
             end = size_bytes if resumed is None else resumed
-            reason = "a batch that is cut off" if error.is_torn and resumed is None else ""
+            reason = "a truncated batch" if error.is_torn and resumed is None else ""
             yield damage(reason or _reason(file, error), error.position, end)
             position = end
 
 
 def _offset_of_name(path: str) -> int:
-    """Segments are named after their first offset; files of other names begin anywhere."""
+    """The base offset in the name of a segment; 0 for other names, whose files begin anywhere."""
     stem = Path(path).name.partition(".")[0]
     return int(stem) if stem.isdecimal() else 0
 
@@ -77,13 +75,12 @@ def _is_offsets_topic(path: str) -> bool:
 
 
 def _reason(file: RealFile, error: DamagedSegment) -> str:
-    """What is wrong, without the path that the reader knows."""
     text = str(error).removeprefix(f"{file.path}: ")
     return text[0].lower() + text[1:]
 
 
 def _resume_after(file: RealFile, position: int, size_bytes: int, path: str) -> int | None:
-    """Where an intact batch begins behind a damaged one, None when none is found."""
+    """The position of an intact batch after a damaged one; None if none is found."""
     candidates: list[int] = []
     try:
         header = parse_batch_header(file.pread(position, BATCH_HEADER_SIZE_BYTES))
@@ -148,7 +145,7 @@ def _records(file: RealFile, position: int, header: BatchHeader, decode: Any) ->
         records = decode_records(batch)
     except CorruptBatchError as error:
         yield damage(
-            f"the CRC is right, but the records cannot be decoded: {error}",
+            f"the CRC is correct, but the records cannot be decoded: {error}",
             position,
             position + header.size_bytes,
         )
@@ -178,9 +175,8 @@ def _control_name(record: Record) -> str:
 
 
 def _decode_group_entry(key: bytes, value: bytes | None) -> Any:
-    """What a record of ``__consumer_offsets`` says."""
     from ...coordinator.group.records import GroupEntry, OffsetEntry, decode_entry
-    from ...protocol.schema import MalformedMessageError
+    from ...protocol.exceptions import MalformedMessageError
 
     try:
         found = decode_entry(key, value)

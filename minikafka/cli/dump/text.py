@@ -11,7 +11,7 @@ from .entry import Entry
 
 
 def text_of(entry: Entry) -> str:
-    """One line; what belongs to the line before it is indented."""
+    """A line, indented if it belongs to the one before it."""
     match entry["type"]:
         case "batch":
             return _batch(entry)
@@ -22,7 +22,7 @@ def text_of(entry: Entry) -> str:
         case "index_entry":
             return (
                 f"offset {entry['offset']}  position {entry['position']}  "
-                f"before it at most {iso_time(entry['max_timestamp_before_ms'])}"
+                f"at most {iso_time(entry['max_timestamp_before_ms'])} before it"
             )
         case "file_kind":
             return f"kind {entry['kind']}"

@@ -1,6 +1,6 @@
 """Classic consumer groups and committed offsets (`GroupShard`), as pure state machines.
 
-The machine itself is imported when it is first needed: a broker without groups starts sooner.
+The shard is imported when it is first needed, so that a broker without groups starts sooner.
 """
 
 from importlib import import_module
@@ -10,7 +10,7 @@ from .config import GroupConfig
 from .effects import Append, Ask, Effect, GroupRequest, GroupResponse, Now, Record, Reply
 
 if TYPE_CHECKING:
-    from .commit import single_group_response
+    from .offset_requests import single_group_response
     from .shard import GroupShard
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "single_group_response",
 ]
 
-_LATER = {"GroupShard": ".shard", "single_group_response": ".commit"}
+_LATER = {"GroupShard": ".shard", "single_group_response": ".offset_requests"}
 
 
 def __getattr__(name: str) -> object:

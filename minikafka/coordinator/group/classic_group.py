@@ -13,12 +13,8 @@ from .records import GroupMetadataMember, GroupMetadataValue
 from .states import TRANSITIONS, GroupState
 from .subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 
-__all__ = ["ClassicGroup", "Member", "Waiter"]
-
 
 class Waiter(NamedTuple):
-    """A request that is not answered yet, and the API version to answer it in."""
-
     token: object
     api_version: int
 
@@ -28,16 +24,11 @@ class Member:
     """One member, as its last JoinGroup described it.
 
     Attributes:
-        member_id: given by the coordinator.
         group_instance_id: the name that a static member keeps over restarts (KIP-345).
-        client_id: from the request header.
-        client_host: the client's address, for DescribeGroups.
+        protocols: supported assignors with their metadata, the preferred one first.
         rebalance_timeout_ms: how long a rebalance may wait for this member.
-        session_timeout_ms: how long the member may be silent.
-        protocols: supported protocols (assignors) with their metadata, the preferred one first.
-        generation: the newest generation that the member was told; -1 before its first.
-        assignment: bytes from the leader; empty before the first SyncGroup of the group.
-        is_new: has not completed a rebalance; sends no heartbeats yet.
+        generation: the latest generation that was sent to the member; -1 before its first.
+        is_new: has not completed a rebalance, and sends no heartbeats yet.
         waiting_join: its JoinGroup that waits for the others.
         waiting_sync: its SyncGroup that waits for the leader's assignment.
     """
@@ -56,28 +47,26 @@ class Member:
     waiting_sync: Waiter | None = None
 
     def metadata_for(self, protocol_name: str | None) -> bytes:
-        """What the member sent along for a protocol; empty when it does not support it."""
+        """The member's metadata for a protocol; empty if it does not support it."""
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
 
 
 class ClassicGroup:
-    """The state of a group; who may change it when is decided in `rebalance` and its callers.
+    """The state of a group; `rebalance` and the request handlers decide when it changes.
 
     Attributes:
-        group_id: the name.
-        state: see `minikafka.coordinator.group.states`.
         generation: number of the current generation; 0 before the first.
         protocol_type: "consumer" for consumers; None for a group that only stores offsets.
         protocol_name: the assignor that the members agreed on.
         leader_id: the member that computes the assignment.
         members: by member id, in the order in which they joined.
-        pending_members: ids given out with MEMBER_ID_REQUIRED (KIP-394) and not used yet.
-        pending_sync: members that have not sent SyncGroup since they learned their generation.
-        subscribed_topics: of all members together; None when that is not known.
+        pending_members: ids handed out with MEMBER_ID_REQUIRED (KIP-394) and not used yet.
+        pending_sync: members that have not sent SyncGroup in this generation.
+        subscribed_topics: of all members together; None if unknown.
         current_state_timestamp_ms: when the stored state was entered; None in old records.
-        is_first_rebalance: PreparingRebalance came out of Empty, so it ends by time alone.
-        has_grown: a member was added since the delay of a first rebalance began or was prolonged.
-        first_rebalance_remaining_ms: how much longer a first rebalance may be prolonged.
+        is_first_rebalance: PreparingRebalance was entered from Empty, so it ends by time alone.
+        has_grown: a member was added since the delay of a first rebalance began or was extended.
+        first_rebalance_remaining_ms: how much longer a first rebalance may be extended.
         is_join_closing: the number of the next generation is being stored.
         is_assignment_stored: the leader's assignment is in the log or on its way.
     """
@@ -107,7 +96,6 @@ class ClassicGroup:
 
     @classmethod
     def restored(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-        """Build a group from its last record, as loading the log does."""
         group = cls(group_id)
         # A damaged record could name a member twice.
         for stored in {member.member_id: member for member in value.members}.values():
@@ -134,7 +122,7 @@ class ClassicGroup:
         return group
 
     def apply(self, value: GroupMetadataValue) -> None:
-        """Take over from a stored record what only storing may change."""
+        """Take over from a record the state that changes only when it is stored."""
         self.generation = value.generation
         self.protocol_type = value.protocol_type or None
         timestamp_ms = value.current_state_timestamp_ms
@@ -145,7 +133,6 @@ class ClassicGroup:
                 member.assignment = stored.assignment
 
     def to_store(self, now_ms: int, assignment_of: Callable[[Member], bytes]) -> GroupMetadataValue:
-        """The record of the current generation, with the assignments that it is to have."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,
@@ -168,7 +155,7 @@ class ClassicGroup:
         )
 
     def next_generation_to_store(self, now_ms: int) -> GroupMetadataValue:
-        """The record that uses up the next generation's number, before anyone is told it."""
+        """The record that reserves the next generation's number before a member learns it."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation + 1,
@@ -181,15 +168,10 @@ class ClassicGroup:
     # --- state -----------------------------------------------------------------------------
 
     def is_in(self, *states: GroupState) -> bool:
-        """Whether the group is in one of these states."""
         return self.state in states
 
     def move_to(self, state: GroupState) -> None:
-        """Enter a state.
-
-        Raises:
-            ValueError: the table of transitions does not allow it.
-        """
+        """Enter a state; raises `ValueError` if the transition is not allowed."""
         if state not in TRANSITIONS[self.state]:
             raise ValueError(
                 f"group {self.group_id!r} cannot go from {self.state.value} to {state.value}"
@@ -199,7 +181,7 @@ class ClassicGroup:
     # --- members ---------------------------------------------------------------------------
 
     def add(self, member: Member) -> None:
-        """Add a member; the first one leads until a generation is complete."""
+        """The first member leads until a generation is complete."""
         self.members[member.member_id] = member
         self.pending_members.discard(member.member_id)
         if member.group_instance_id is not None:
@@ -210,7 +192,7 @@ class ClassicGroup:
             self.leader_id = member.member_id
 
     def remove(self, member_id: str) -> Member:
-        """Take a member out; leadership goes to the member that has been here longest."""
+        """Remove a member; the member that joined first becomes the leader."""
         member = self.members.pop(member_id)
         if member.group_instance_id is not None:
             self._member_id_of_instance.pop(member.group_instance_id, None)
@@ -222,7 +204,7 @@ class ClassicGroup:
         return member
 
     def rename_static_member(self, old_id: str, new_id: str) -> Member:
-        """Give a static member a new id, and with it its place, assignment and leadership."""
+        """Give a static member a new id; it keeps its assignment and leadership."""
         member = self.members[old_id]
         was_leader = self.leader_id == old_id
         must_sync = old_id in self.pending_sync
@@ -243,7 +225,6 @@ class ClassicGroup:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """Take over what a member says when it joins again."""
         self._forget_votes(member)
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_timeout_ms
@@ -251,11 +232,11 @@ class ClassicGroup:
         self._supporters.update({name for name, _ in protocols})
 
     def static_member_id(self, group_instance_id: str) -> str | None:
-        """The id that a static member has now; None when there is no such member."""
+        """The current member id of a static member; None if there is none."""
         return self._member_id_of_instance.get(group_instance_id)
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Say what is wrong with a request of this member: fenced, unknown, or NONE."""
+        """FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID or NONE for a request of this member."""
         if group_instance_id is not None:
             current_id = self.static_member_id(group_instance_id)
             if current_id is not None and current_id != member_id:
@@ -269,8 +250,8 @@ class ClassicGroup:
     ) -> ErrorCode:
         """As `check_member`, and ILLEGAL_GENERATION unless the member is of this generation.
 
-        A member that joins right now is not of the generation that is coming to its end, even if
-        it names that (in Kafka, it is).
+        Unlike in Kafka, a member that joins during a rebalance does not belong to the generation
+        that is ending, even if it names that.
         """
         error = self.check_member(member_id, group_instance_id)
         if error is ErrorCode.NONE and not (
@@ -280,35 +261,32 @@ class ClassicGroup:
         return error
 
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits for its slowest member."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # --- joining ---------------------------------------------------------------------------
 
     def hold_join(self, member: Member, waiter: Waiter) -> Waiter | None:
-        """Let a JoinGroup wait; returns an older one of the same member that it replaces."""
+        """Let a JoinGroup wait; returns the one of the same member that it replaces, if any."""
         replaced = member.waiting_join
         self._joined += replaced is None
         member.waiting_join = waiter
         return replaced
 
     def release_join(self, member: Member) -> Waiter | None:
-        """Take the JoinGroup that waits, to answer it; None when there is none."""
         waiter = member.waiting_join
         self._joined -= waiter is not None
         member.waiting_join = None
         return waiter
 
     def joined_count(self) -> int:
-        """How many members wait in JoinGroup."""
         return self._joined
 
     def have_all_joined(self) -> bool:
-        """Whether the rebalance needs to wait for nobody."""
+        """Whether every member waits in JoinGroup, and no handed-out member id is unused."""
         return self._joined == len(self.members) and not self.pending_members
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that a member which has joined leads; False when none has joined."""
+        """Make sure that a member that has joined leads; False if none has."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.waiting_join is not None:
             return True
@@ -321,7 +299,6 @@ class ClassicGroup:
     # --- protocol --------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, protocol_names: Collection[str]) -> bool:
-        """Whether a member with these protocols and all present members have one in common."""
         if not self.members:
             return bool(protocol_type) and bool(protocol_names)
         return self.protocol_type == protocol_type and any(
@@ -329,16 +306,15 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """The protocol with most votes: each member votes for its first that all support."""
-        everybody = len(self.members)
+        """The protocol with the most votes; each member votes for its first that all support."""
+        member_count = len(self.members)
         votes: Counter[str] = Counter(
-            next((n for n, _ in member.protocols if self._supporters[n] == everybody), "")
+            next((n for n, _ in member.protocols if self._supporters[n] == member_count), "")
             for member in self.members.values()
         )
         return votes.most_common(1)[0][0]
 
     def compute_subscribed_topics(self) -> None:
-        """Bring `subscribed_topics` up to date with the members and the protocol."""
         self.subscribed_topics = (
             subscribed_topics(m.metadata_for(self.protocol_name) for m in self.members.values())
             if self.uses_consumer_protocol()
@@ -346,11 +322,10 @@ class ClassicGroup:
         )
 
     def uses_consumer_protocol(self) -> bool:
-        """Whether the members are consumers, whose metadata the coordinator can read."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads this topic; consumers that cannot be understood read all."""
+        """Whether a member reads this topic; assumed if a subscription could not be decoded."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol()
         return topic in self.subscribed_topics

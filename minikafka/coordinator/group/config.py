@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["GroupConfig"]
-
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """Kafka's settings for groups and committed offsets; times in milliseconds.
+    """Settings of the group coordinator, with the names and defaults of Kafka.
 
     Attributes:
-        group_min_session_timeout_ms: ``group.min.session.timeout.ms``.
-        group_max_session_timeout_ms: ``group.max.session.timeout.ms``.
         group_initial_rebalance_delay_ms: ``group.initial.rebalance.delay.ms``: how long an empty
             group waits for more members before its first generation.
         group_max_size: ``group.max.size``: members in one group.
         pending_members_max: member ids handed out (KIP-394) and not yet used, per group. Kafka has
-            no such limit; here each costs memory until its session times out.
+            no such limit, though each costs memory until its session times out.
         new_member_join_timeout_ms: how long a member that has never completed a rebalance may
             wait in JoinGroup before it is dropped (fixed at five minutes in Kafka).
         offset_metadata_size_bytes_max: ``offset.metadata.max.bytes``; counted as Kafka counts it,
             in UTF-16 code units.
         offset_commit_timeout_ms: ``offsets.commit.timeout.ms``: how long a write may wait for the
-            high watermark before its replies say COORDINATOR_NOT_AVAILABLE.
+            high watermark before it is answered with COORDINATOR_NOT_AVAILABLE.
         offsets_retention_ms: ``offsets.retention.minutes``, in milliseconds.
-        offsets_retention_check_interval_ms: ``offsets.retention.check.interval.ms``.
-        tombstones_per_append_max: a clean-up of many offsets is cut into batches of this many
-            records.
+        tombstones_per_append_max: a clean-up of many offsets is written in batches of so many.
     """
 
     group_min_session_timeout_ms: int = 6_000

@@ -1,37 +1,26 @@
-"""What the parts of a shard share: the state, the timers, and the way out for effects."""
+"""What the parts of a shard share: its state, timers, pending writes and outgoing effects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import IntEnum
 from typing import NamedTuple
 
+from minikafka.coordinator.timers import Timers
+from minikafka.coordinator.writes import Append, Now, PendingWrites, Phase, Write
 from minikafka.protocol.errors import ErrorCode
 
 from .classic_group import ClassicGroup
 from .config import GroupConfig
-from .effects import Append, Effect, GroupResponse, Now, Reply
+from .effects import Effect, GroupResponse, Reply
 from .offsets import Offsets
 from .pending_offsets import PendingOffsets
 from .records import CommittedOffset, Entry, OffsetEntry, OffsetKey
 from .states import GroupState
-from .timers import Timers
-
-__all__ = ["Phase", "ShardContext", "Timer", "TimerKind"]
-
-
-class Phase(Enum):
-    """The life of a shard; the value is what a request is answered in this phase."""
-
-    LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    ACTIVE = ErrorCode.NONE
-    RESIGNED = ErrorCode.NOT_COORDINATOR
 
 
 class TimerKind(IntEnum):
-    """What a timer is for."""
-
     SESSION = 0
     JOIN = 1
     SYNC = 2
@@ -40,7 +29,7 @@ class TimerKind(IntEnum):
 
 
 class Timer(NamedTuple):
-    """The key of one timer; fields that its kind does not need stay as they are here."""
+    """The key of a timer; which fields are used depends on the kind."""
 
     kind: TimerKind
     group_id: str = ""
@@ -49,24 +38,19 @@ class Timer(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Write:
-    """An `Append` that the high watermark has not passed."""
-
+class _Write(Write):
     entries: Sequence[Entry]
     done: Callable[[ErrorCode], None] | None
-    producer_id: int = -1
-    is_appended: bool = False
+    producer_id: int
 
     def visible_offsets(self) -> list[OffsetEntry]:
-        """Offsets that readers see when it is committed; those of a transaction come later."""
+        """Offsets that become visible when this is committed; those of a transaction do later."""
         if self.producer_id >= 0:
             return []
         return [entry for entry in self.entries if isinstance(entry, OffsetEntry)]
 
 
 class ShardContext:
-    """State, timers and outgoing effects of one shard."""
-
     def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
         self.config = config
         self.new_id = new_id
@@ -77,23 +61,18 @@ class ShardContext:
         self.pending_offsets = PendingOffsets()
         self.timers: Timers[Timer] = Timers()
         self._effects: list[Effect] = []
-        self._writes: dict[int, _Write] = {}
-        self._last_write_id = 0
-        self._unwritten: set[int] = set()
+        self.writes: PendingWrites[_Write] = PendingWrites()
 
     # --- effects ---------------------------------------------------------------------------
 
     def reply(self, token: object, response: GroupResponse) -> None:
-        """Answer a request."""
         self._effects.append(Reply(token, response))
 
     def take_effects(self) -> list[Effect]:
-        """All effects since the last call, in their order."""
         effects, self._effects = self._effects, []
         return effects
 
     def start_timer(self, timer: Timer, delay_ms: int) -> None:
-        """Let a timer fire after ``delay_ms`` from now, in place of the one it had."""
         self.timers.set(timer, self.now.monotonic_s + delay_ms / 1000)
 
     # --- writes ----------------------------------------------------------------------------
@@ -104,15 +83,14 @@ class ShardContext:
         done: Callable[[ErrorCode], None],
         producer: tuple[int, int] = (-1, -1),
     ) -> None:
-        """Store entries as one batch, of a producer (id and epoch) in its transaction.
+        """Store entries as one batch, transactional if a producer (id and epoch) is given.
 
         ``done`` is called once: with NONE when the batch is committed, with an error code of the
-        log when that failed or is not known in time.
+        log when that failed or the outcome is not known in time.
         """
-        self._last_write_id += 1
-        write_id = self._last_write_id
-        write = self._writes[write_id] = _Write(entries, done, producer[0])
-        self._unwritten.add(write_id)
+        write_id = self.writes.new_id()
+        write = _Write(write_id, False, entries, done, producer[0])
+        self.writes.add(write)
         for entry in write.visible_offsets():
             self.offsets.begin(entry.key)
         self.start_timer(
@@ -124,7 +102,7 @@ class ShardContext:
     def append_in_pieces(
         self, entries: Sequence[Entry], done: Callable[[ErrorCode], None] | None = None
     ) -> None:
-        """Store entries that need not be in one batch; ``done`` hears the first error, or NONE."""
+        """Store entries in several batches; ``done`` is called with the first error, or NONE."""
         size = self.config.tombstones_per_append_max
         pieces = [entries[start : start + size] for start in range(0, len(entries), size)]
         errors: list[ErrorCode] = []
@@ -138,59 +116,37 @@ class ShardContext:
             self.append(piece, piece_done)
 
     def appended(self, write_id: int) -> None:
-        """Apply a write whose records are in the log now."""
-        write = self._writes.get(write_id)
-        if write is not None and not write.is_appended:
-            write.is_appended = True
-            self._unwritten.discard(write_id)
+        write = self.writes.appended(write_id)
+        if write is not None:
             for entry in write.entries:
                 self.apply(entry, write.producer_id)
 
     def committed(self, write_id: int) -> None:
-        """Release what waits for a write."""
         self.appended(write_id)
-        write = self._writes.pop(write_id, None)
+        write = self.writes.committed(write_id)
         if write is not None:
-            self._settle(write_id, write, is_kept=True)
-            self._finish(write_id, write, ErrorCode.NONE)
+            self._settle(write, is_kept=True)
+            self._finish(write, ErrorCode.NONE)
 
     def failed(self, write_id: int, error: ErrorCode) -> None:
-        """Tell those who wait for a write that it failed, or (once appended) may have."""
-        write = self._writes.get(write_id)
-        if write is None:
-            return
-        if not write.is_appended:
-            del self._writes[write_id]
-            self._unwritten.discard(write_id)
-            self._settle(write_id, write, is_kept=False)
-        self._finish(write_id, write, error)
+        """A write failed or, if it was appended, may have failed."""
+        write = self.writes.failed(write_id)
+        if write is not None:
+            if not write.is_appended:
+                self._settle(write, is_kept=False)
+            self._finish(write, error)
 
     def resign_writes(self) -> None:
-        """Fail all writes."""
         self.phase = Phase.RESIGNED
-        writes, self._writes = self._writes, {}
-        self._unwritten.clear()
-        for write_id, write in writes.items():
-            self._finish(write_id, write, ErrorCode.NOT_COORDINATOR)
+        for write in self.writes.resigned():
+            self._finish(write, ErrorCode.NOT_COORDINATOR)
 
-    def check_all_are_written(self) -> None:
-        """Refuse to decide on a state that is not up to date.
-
-        Raises:
-            RuntimeError: the shell has not carried out an earlier `Append`.
-        """
-        if self._unwritten:
-            raise RuntimeError(
-                f"Append effects {sorted(self._unwritten)} were neither reported as appended nor "
-                "as failed; carry out all effects of one call before the next"
-            )
-
-    def _settle(self, write_id: int, write: _Write, *, is_kept: bool) -> None:
+    def _settle(self, write: _Write, *, is_kept: bool) -> None:
         for entry in write.visible_offsets():
-            self.offsets.settle(entry.key, entry.committed, write_id, is_kept=is_kept)
+            self.offsets.settle(entry.key, entry.committed, write.write_id, is_kept=is_kept)
 
-    def _finish(self, write_id: int, write: _Write, error: ErrorCode) -> None:
-        self.timers.cancel(Timer(TimerKind.WRITE, write_id=write_id))
+    def _finish(self, write: _Write, error: ErrorCode) -> None:
+        self.timers.cancel(Timer(TimerKind.WRITE, write_id=write.write_id))
         done, write.done = write.done, None
         if done is not None:
             done(error)
@@ -198,11 +154,9 @@ class ShardContext:
     # --- stored state ----------------------------------------------------------------------
 
     def apply(self, entry: Entry, producer_id: int = -1) -> None:
-        """Apply one record of the log; the only place where stored state changes.
+        """Apply one record of the log, which may be of a transaction.
 
-        Args:
-            entry: what it says.
-            producer_id: in whose transaction it was written, -1 for none.
+        Stored state changes only here and in `store_offset`.
         """
         if isinstance(entry, OffsetEntry):
             if producer_id >= 0 and entry.committed is not None:
@@ -218,10 +172,10 @@ class ShardContext:
             self.groups[entry.group_id].apply(entry.value)
 
     def store_offset(self, key: OffsetKey, committed: CommittedOffset | None) -> None:
-        """An offset counts from now on; None deletes it."""
+        """Make a committed offset the current one; None deletes it."""
         self.offsets.replay(key, committed)
         if committed is not None and key.group_id not in self.groups:
-            # Somebody stores offsets without being a member: a "simple" group.
+            # Offsets without a member: a "simple" group.
             self.groups[key.group_id] = ClassicGroup(key.group_id)
 
     def _forget_group(self, group_id: str) -> None:

@@ -1,60 +1,48 @@
-"""What goes into a group shard (`Ask`, `Now`) and what comes out of it (`Reply`, `Append`)."""
+"""Inputs of a group shard (`Ask`, `Now`) and its effects (`Reply`, `Append`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # a broker that has no groups yet needs none of these
-    from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-    from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-    from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-    from minikafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-    from minikafka.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-    from minikafka.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-    from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-    from minikafka.protocol.messages.txn_offset_commit import (
-        TxnOffsetCommitRequest,
-        TxnOffsetCommitResponse,
+from minikafka.coordinator.writes import Append, Now, Record
+
+if TYPE_CHECKING:  # not imported before the first group, so that brokers start sooner
+    from minikafka.protocol.messages import (
+        delete_groups,
+        heartbeat,
+        join_group,
+        leave_group,
+        offset_commit,
+        offset_delete,
+        sync_group,
+        txn_offset_commit,
     )
 
     GroupRequest = (
-        JoinGroupRequest
-        | SyncGroupRequest
-        | HeartbeatRequest
-        | LeaveGroupRequest
-        | OffsetCommitRequest
-        | TxnOffsetCommitRequest
-        | OffsetDeleteRequest
-        | DeleteGroupsRequest
+        join_group.Request
+        | sync_group.Request
+        | heartbeat.Request
+        | leave_group.Request
+        | offset_commit.Request
+        | txn_offset_commit.Request
+        | offset_delete.Request
+        | delete_groups.Request
     )
     GroupResponse = (
-        JoinGroupResponse
-        | SyncGroupResponse
-        | HeartbeatResponse
-        | LeaveGroupResponse
-        | OffsetCommitResponse
-        | TxnOffsetCommitResponse
-        | OffsetDeleteResponse
-        | DeleteGroupsResponse
+        join_group.Response
+        | sync_group.Response
+        | heartbeat.Response
+        | leave_group.Response
+        | offset_commit.Response
+        | txn_offset_commit.Response
+        | offset_delete.Response
+        | delete_groups.Response
     )
 else:
     GroupRequest = GroupResponse = object
 
 __all__ = ["Append", "Ask", "Effect", "GroupRequest", "GroupResponse", "Now", "Record", "Reply"]
-
-
-Record = tuple[bytes, bytes | None]
-"""Key and value of one record of ``__consumer_offsets``; a value of None is a tombstone."""
-
-
-class Now(NamedTuple):
-    """The time, twice: sessions follow a clock that never jumps, stored times a real one."""
-
-    monotonic_s: float
-    """Seconds on any monotonic clock: sessions, rebalance timeouts, `GroupShard.deadline`."""
-    wall_ms: int
-    """Milliseconds since 1970: commit timestamps and the retention of offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +52,9 @@ class Ask:
     Attributes:
         request: the decoded message. For OffsetCommit v10+ the shell fills in each topic's
             ``name``; DeleteGroups carries only group ids that belong to this shard.
-        api_version: the version the client used; several answers depend on it.
         client_id: from the request header ("" when it was null).
         client_host: the client's address as DescribeGroups shows it (Kafka writes "/10.0.0.7").
-        token: anything; comes back in the `Reply` to this request and is never looked into.
+        token: identifies the request in its `Reply`; opaque to the shard.
     """
 
     request: GroupRequest
@@ -79,27 +66,10 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Send ``response`` to the asker of ``token``; each `Ask` gets exactly one, maybe later."""
+    """The answer to the `Ask` with this token; each gets exactly one, possibly later."""
 
     token: object
     response: GroupResponse
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Write these records to the shard's partition as one batch.
-
-    The shell then calls `GroupShard.appended` (or `GroupShard.append_failed` when nothing was
-    written), and `GroupShard.committed` once the high watermark has passed the batch.
-
-    With a producer id it is a transactional batch of that producer, without sequence numbers; the
-    shell first has the producer's coordinator confirm the transaction (KIP-890).
-    """
-
-    records: tuple[Record, ...]
-    write_id: int
-    producer_id: int = -1
-    producer_epoch: int = -1
 
 
 Effect = Reply | Append

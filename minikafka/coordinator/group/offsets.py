@@ -1,4 +1,4 @@
-"""Committed offsets of one shard: what the log holds, and what may be shown of it."""
+"""Committed offsets of one shard: the stored ones, and those that are visible to clients."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 from .records import CommittedOffset, OffsetKey
 
-__all__ = ["Offsets"]
-
 
 class _Unsettled:
-    """An offset with writes that the high watermark has not passed: what readers still see."""
+    """An offset with uncommitted writes, and the value that readers see until then."""
 
     __slots__ = ("readable", "readable_write_id", "writes")
 
@@ -23,10 +21,10 @@ class _Unsettled:
 class Offsets:
     """Offsets by group, topic and partition.
 
-    `replay` follows the log. A write between `begin` and `settle` is in the log perhaps, but could
-    still be lost with its leader; until then `read` and `read_all` show what was there before, so
-    that no reader sees an offset go back. Decisions (what to expire or delete) look at the log's
-    state: `stored`.
+    `replay` follows the log. A write between `begin` and `settle` may be in the log, but could
+    still be lost with its leader; meanwhile `read` and `read_all` return the previous value, so
+    that no reader sees an offset go back. Decisions (what to expire or delete) are based on the
+    state of the log: `stored`.
     """
 
     def __init__(self) -> None:
@@ -34,26 +32,21 @@ class Offsets:
         self._unsettled: dict[str, dict[tuple[str, int], _Unsettled]] = {}
 
     def groups(self) -> list[str]:
-        """The groups that have an offset in the log."""
         return list(self._stored)
 
     def stored(self, group_id: str) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
-        """The offsets of a group, as the log has them."""
         for topic, partitions in self._stored.get(group_id, {}).items():
             for partition, committed in partitions.items():
                 yield OffsetKey(group_id, topic, partition), committed
 
     def has_stored(self, key: OffsetKey) -> bool:
-        """Whether the log has this offset."""
         return self._latest(key) is not None
 
     def read(self, key: OffsetKey) -> CommittedOffset | None:
-        """The offset that a client may be told."""
         unsettled = self._unsettled.get(key.group_id, {}).get((key.topic, key.partition))
         return self._latest(key) if unsettled is None else unsettled.readable
 
     def read_all(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
-        """All offsets of a group that a client may be told, by topic and partition."""
         readable = {
             topic: dict(partitions) for topic, partitions in self._stored.get(group_id, {}).items()
         }
@@ -79,7 +72,7 @@ class Offsets:
                 del self._stored[key.group_id]
 
     def begin(self, key: OffsetKey) -> None:
-        """A write of this offset is about to be appended; readers keep what they have."""
+        """A write of this offset is about to be appended; readers keep seeing the current value."""
         group = self._unsettled.setdefault(key.group_id, {})
         place = (key.topic, key.partition)
         if place not in group:
@@ -89,9 +82,9 @@ class Offsets:
     def settle(
         self, key: OffsetKey, committed: CommittedOffset | None, write_id: int, *, is_kept: bool
     ) -> None:
-        """A write is decided: it is below the high watermark (kept), or was never written.
+        """A write is below the high watermark (``is_kept``), or was never written.
 
-        Writes may be settled in another order than that of the log, which is that of their ids.
+        Writes may be settled in another order than that of the log (which is that of their ids).
         """
         group = self._unsettled[key.group_id]
         place = (key.topic, key.partition)

@@ -2,13 +2,13 @@
 
 ::
 
-    JoinGroup* -> all joined, or time is up -> number of the generation stored -> joins answered
-    SyncGroup* -> the leader's has come -> assignment stored -> syncs answered, Stable
+    JoinGroup* -> all joined, or timeout -> generation number stored -> JoinGroups answered
+    SyncGroup* -> leader's arrived -> assignment stored -> SyncGroups answered, Stable
 
-A rebalance that finds no members leaves the group Empty at once.
+A rebalance without members leaves the group Empty immediately.
 
-Every member that does not wait in JoinGroup or SyncGroup has a session timer. Whoever leaves the
-group while it waits is answered on the way out, so no request is ever forgotten.
+Every member that does not wait in JoinGroup or SyncGroup has a session timer. A member that leaves
+the group while it waits is answered when it is removed, so every request gets an answer.
 """
 
 from __future__ import annotations
@@ -32,13 +32,11 @@ from .responses import (
 )
 from .states import TRANSITIONS, GroupState
 
-__all__ = ["Rebalance"]
-
 _log = logging.getLogger(__name__)
 
 
 class Rebalance:
-    """Moves groups through a rebalance."""
+    """Moves groups through a rebalance, and ends the sessions of silent members."""
 
     def __init__(self, context: ShardContext) -> None:
         self._context = context
@@ -46,14 +44,14 @@ class Rebalance:
     # --- the first barrier: JoinGroup ------------------------------------------------------
 
     def start_or_continue(self, group: ClassicGroup, reason: str) -> None:
-        """Start a rebalance; if one is collecting members already, see whether it can go on."""
+        """Start a rebalance; if one is already collecting members, complete it if possible."""
         if GroupState.PREPARING_REBALANCE in TRANSITIONS[group.state]:
             self._start(group, reason)
         else:
             self.continue_join(group)
 
     def continue_join(self, group: ClassicGroup) -> None:
-        """Complete the join if everybody is there; else make sure that it ends in time."""
+        """Complete the join if all members have joined; otherwise make sure that it times out."""
         is_collecting = group.is_in(GroupState.PREPARING_REBALANCE) and not group.is_join_closing
         if not is_collecting or group.is_first_rebalance:
             return
@@ -63,7 +61,7 @@ class Rebalance:
             self._await_joins(group)
 
     def on_join_timer(self, group: ClassicGroup) -> None:
-        """The time to join is over, except while an empty group keeps growing."""
+        """The time to join is over, unless a first rebalance is still attracting members."""
         if group.is_first_rebalance and group.has_grown and group.first_rebalance_remaining_ms:
             delay_ms = min(
                 self._context.config.group_initial_rebalance_delay_ms,
@@ -100,11 +98,11 @@ class Rebalance:
         self._context.start_timer(_join_timer(group), group.rebalance_timeout_ms())
 
     def _complete_join(self, group: ClassicGroup) -> None:
-        """Drop who has not joined, and store the next generation's number."""
+        """Drop members that have not joined, and store the next generation's number."""
         self._context.timers.cancel(_join_timer(group))
         group.is_first_rebalance = False
         for member in list(group.members.values()):
-            # A static member may come back under its name until its session ends (KIP-345).
+            # A static member may come back until its session ends (KIP-345).
             if member.waiting_join is None and member.group_instance_id is None:
                 self.remove_member(group, member)
         if group.members and not group.elect_joined_leader():
@@ -115,19 +113,19 @@ class Rebalance:
         if group.members:
             group.is_join_closing = True
         else:
-            # Nobody waits to hear the number: like Kafka's, the group is empty before it is stored.
+            # No JoinGroup waits for the number: as in Kafka the group is Empty before it is stored.
             self._become_empty(group)
-            done = _nobody_waits
+            done = _ignore
         self._context.append([GroupEntry(group.group_id, stored)], done)
 
     def _join_closed(self, group: ClassicGroup, error: ErrorCode) -> None:
         group.is_join_closing = False
         if error is not ErrorCode.NONE:
             self._join_failed(group, write_error(error))
-        elif not group.members:  # they have left while it was stored
+        elif not group.members:  # they left while it was being stored
             self._become_empty(group)
         elif not group.elect_joined_leader():
-            self._await_joins(group)  # all who had joined are gone again
+            self._await_joins(group)  # all members that had joined have left again
         else:
             self._begin_generation(group)
 
@@ -137,7 +135,7 @@ class Rebalance:
             if waiter is not None:
                 response = join_refused(waiter.api_version, error, member.member_id)
                 self._context.reply(waiter.token, response)
-            member.is_new = False  # it must come again within its session
+            member.is_new = False  # it must join again within its session timeout
             self.restart_session(group, member)
         if group.members:
             self._await_joins(group)
@@ -145,7 +143,7 @@ class Rebalance:
             self._become_empty(group)
 
     def _become_empty(self, group: ClassicGroup) -> None:
-        # Stored or not: offsets must not expire by a time from before the group was in use.
+        # Even if it is not stored: offsets must not expire by a time before the group was in use.
         group.current_state_timestamp_ms = self._context.now.wall_ms
         group.protocol_name = None
         group.compute_subscribed_topics()
@@ -171,7 +169,7 @@ class Rebalance:
     # --- the second barrier: SyncGroup -----------------------------------------------------
 
     def store_assignment(self, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
-        """Store what the leader has decided; members that it left out get an empty assignment."""
+        """Store the leader's assignment; members that it left out get an empty one."""
         group.is_assignment_stored = True
         stored = group.to_store(
             self._context.now.wall_ms, lambda member: assignments.get(member.member_id, b"")
@@ -183,10 +181,10 @@ class Rebalance:
 
     def _assignment_stored(self, group: ClassicGroup, generation: int, error: ErrorCode) -> None:
         if not group.is_in(GroupState.COMPLETING_REBALANCE) or group.generation != generation:
-            return  # the next rebalance has begun, and has answered those who waited
+            return  # the next rebalance has begun, and has answered the waiting SyncGroups
         if error is not ErrorCode.NONE:
             self._refuse_syncs(group, sync_write_error(error))
-            self.start_or_continue(group, f"{error.name} when its assignment was stored")
+            self.start_or_continue(group, f"{error.name} while storing its assignment")
             return
         group.move_to(GroupState.STABLE)
         for member in group.members.values():
@@ -196,13 +194,13 @@ class Rebalance:
             self.restart_session(group, member)
 
     def sync_received(self, group: ClassicGroup, member: Member) -> None:
-        """A member has sent SyncGroup; when all have, nobody is dropped for not doing so."""
+        """A member has sent SyncGroup; once all have, the timer that drops late ones stops."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self._context.timers.cancel(_sync_timer(group))
 
     def on_sync_timer(self, group: ClassicGroup) -> None:
-        """Drop members that took part in the join but did not ask for their assignment."""
+        """Drop members that joined but did not send SyncGroup."""
         late = [m for m in group.members.values() if m.member_id in group.pending_sync]
         for member in late:
             self.remove_member(group, member)
@@ -216,7 +214,6 @@ class Rebalance:
                 self.restart_session(group, member)
 
     def resign(self, group: ClassicGroup) -> None:
-        """Send everybody who waits to the new coordinator."""
         error = ErrorCode.NOT_COORDINATOR
         for member in group.members.values():
             waiter = group.release_join(member)
@@ -230,14 +227,13 @@ class Rebalance:
     def restart_session(
         self, group: ClassicGroup, member: Member, timeout_ms: int | None = None
     ) -> None:
-        """Give a member its session timeout (or another time) from now on."""
         self._context.start_timer(
             session_timer(group, member.member_id),
             member.session_timeout_ms if timeout_ms is None else timeout_ms,
         )
 
     def remove_member(self, group: ClassicGroup, member: Member) -> None:
-        """Take a member out and answer what it waits for with UNKNOWN_MEMBER_ID."""
+        """Remove a member, and answer its waiting request with UNKNOWN_MEMBER_ID."""
         join_waiter = group.release_join(member)
         sync_waiter, member.waiting_sync = member.waiting_sync, None
         group.remove(member.member_id)
@@ -249,13 +245,13 @@ class Rebalance:
             self._context.reply(sync_waiter.token, sync_refused(error))
 
     def remove_pending_member(self, group: ClassicGroup, member_id: str) -> None:
-        """Forget a member id that was given out; a rebalance need not wait for it any more."""
+        """Forget a member id that was handed out; a rebalance no longer waits for it."""
         group.pending_members.discard(member_id)
         self._context.timers.cancel(session_timer(group, member_id))
         self.continue_join(group)
 
     def on_session_timer(self, group: ClassicGroup, member_id: str) -> None:
-        """A member was silent for too long; waiting in JoinGroup or SyncGroup is not silence."""
+        """A session timed out; members that wait in JoinGroup or SyncGroup are not silent."""
         if member_id in group.pending_members:
             self.remove_pending_member(group, member_id)
             return
@@ -267,11 +263,10 @@ class Rebalance:
 
 
 def session_timer(group: ClassicGroup, member_id: str) -> Timer:
-    """The timer that ends a member's session."""
     return Timer(TimerKind.SESSION, group.group_id, member_id)
 
 
-def _nobody_waits(_error: ErrorCode) -> None:
+def _ignore(_error: ErrorCode) -> None:
     pass
 
 

@@ -1,7 +1,7 @@
-"""What lies in ``__consumer_offsets``: Kafka's own binary formats, since clients read that topic.
+"""The records of ``__consumer_offsets``, in Kafka's formats, because clients read that topic.
 
 Keys and values start with an int16 version. Key versions 0 and 1 are a committed offset, 2 is a
-group; the other kinds there are (groups of KIP-848, share groups) are skipped while loading.
+group; other kinds (groups of KIP-848, share groups) are skipped while loading.
 """
 
 from __future__ import annotations
@@ -10,46 +10,22 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from minikafka.protocol.schema import (
-    MalformedMessageError,
-    Message,
-    Struct,
-    array,
-    int32,
-    int64,
-    octets,
-    string,
-)
+from minikafka.protocol.exceptions import MalformedMessageError
+from minikafka.protocol.fields import Struct, array, int32, int64, octets, string
+from minikafka.protocol.schema import Message
 
 from .effects import Record
-
-__all__ = [
-    "CommittedOffset",
-    "Entry",
-    "GroupEntry",
-    "GroupMetadataKey",
-    "GroupMetadataMember",
-    "GroupMetadataValue",
-    "OffsetCommitKey",
-    "OffsetCommitValue",
-    "OffsetEntry",
-    "OffsetKey",
-    "UnknownKind",
-    "decode_entry",
-]
 
 _OFFSET_KEY_VERSION = 1
 _GROUP_KEY_VERSION = 2
 _VALUE_VERSION = 3
-# Only this version of an offset's value carries a time to expire at.
+# The only version of an offset's value with an expiry time.
 _EXPIRING_VALUE_VERSION = 1
 
 _version = struct.Struct(">h")
 
 
 class OffsetCommitKey(Message, versions="0-1"):
-    """Which offset a record is about."""
-
     group: str = string()
     topic: str = string()
     partition: int = int32()
@@ -66,14 +42,10 @@ class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
 
 
 class GroupMetadataKey(Message, versions="2"):
-    """Which group a record is about."""
-
     group: str = string()
 
 
 class GroupMetadataMember(Struct):
-    """One member of a stored generation."""
-
     member_id: str = string()
     group_instance_id: str | None = string(versions="3+", nullable="3+", default=None)
     client_id: str = string()
@@ -85,7 +57,7 @@ class GroupMetadataMember(Struct):
 
 
 class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
-    """A stored generation of a group; without members when it is empty or not yet assigned."""
+    """A stored generation of a group; without members if it is empty or not yet assigned."""
 
     protocol_type: str = string()
     generation: int = int32()
@@ -96,8 +68,6 @@ class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
 
 
 class OffsetKey(NamedTuple):
-    """Whose offset, and of which partition."""
-
     group_id: str
     topic: str
     partition: int
@@ -111,18 +81,17 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int = -1
-    """When it expires, if the client said so (OffsetCommit v2 to v4); else -1."""
+    """When it expires, if the client set a retention time (OffsetCommit v2 to v4); else -1."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntry:
-    """A record about a committed offset; None is its tombstone."""
+    """A committed offset; None is its tombstone."""
 
     key: OffsetKey
     committed: CommittedOffset | None
 
     def encode(self) -> Record:
-        """The record's key and value."""
         group_id, topic, partition = self.key
         key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
         return _encode(key, _OFFSET_KEY_VERSION), self._value()
@@ -144,20 +113,19 @@ class OffsetEntry:
 
 @dataclass(frozen=True, slots=True)
 class GroupEntry:
-    """A record about a group; None is its tombstone."""
+    """A group; None is its tombstone."""
 
     group_id: str
     value: GroupMetadataValue | None
 
     def encode(self) -> Record:
-        """The record's key and value."""
         key = _encode(GroupMetadataKey(group=self.group_id), _GROUP_KEY_VERSION)
         return key, None if self.value is None else _encode(self.value, _VALUE_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownKind:
-    """A record of a kind that this broker does not know."""
+    """A record that this broker skips."""
 
     key_version: int
 
@@ -166,10 +134,10 @@ Entry = OffsetEntry | GroupEntry
 
 
 def decode_entry(key: bytes, value: bytes | None) -> Entry | UnknownKind:
-    """Read one record; keys of versions 0 to 2, values of versions 0 to 4.
+    """Decode a record; keys of versions 0 to 2, values of versions 0 to 4.
 
     Raises:
-        MalformedMessageError: key or value is damaged, or the value is of a later version.
+        MalformedMessageError: key or value is damaged, or the value has a later version.
     """
     key_version = _version_of(key)
     if 0 <= key_version <= _OFFSET_KEY_VERSION:
@@ -204,7 +172,7 @@ def _decode_value(cls: type[_MessageT], value: bytes) -> _MessageT:
     version = _version_of(value)
     if version not in cls.VERSIONS:
         raise MalformedMessageError(
-            f"a record holds {cls.__name__} in version {version}, and this broker reads versions "
+            f"a record holds {cls.__name__} in version {version}; this broker reads versions "
             f"{cls.VERSIONS.first} to {cls.VERSIONS.last}"
         )
     return cls.decode(version, value, _version.size)

@@ -1,4 +1,4 @@
-"""How answers look: refusals of every request, and the error codes of failed writes."""
+"""Responses of the group coordinator, and how errors of the log are mapped for clients."""
 
 from __future__ import annotations
 
@@ -6,81 +6,49 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
-from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from minikafka.protocol.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-)
-from minikafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from minikafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from minikafka.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from minikafka.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
+from minikafka.protocol.messages import (
+    delete_groups,
+    heartbeat,
+    join_group,
+    leave_group,
+    offset_commit,
+    offset_delete,
+    sync_group,
+    txn_offset_commit,
 )
 
 from .classic_group import ClassicGroup, Member
 from .effects import GroupRequest, GroupResponse
 
-__all__ = [
-    "commit_refused",
-    "commit_write_error",
-    "delete_refused",
-    "heartbeat_answer",
-    "join_accepted",
-    "join_refused",
-    "refused",
-    "sync_accepted",
-    "sync_refused",
-    "sync_write_error",
-    "transactional_commit_refused",
-    "write_error",
-]
-
-# The first version that can say "no protocol" with a null.
+# The first version in which the protocol name is nullable.
 _JOIN_NULL_PROTOCOL_VERSION = 7
 
 
 def refused(request: GroupRequest, api_version: int, error: ErrorCode) -> GroupResponse:
-    """The answer to a whole request that cannot be served."""
     match request:
-        case JoinGroupRequest():
+        case join_group.Request():
             return join_refused(api_version, error, request.member_id)
-        case SyncGroupRequest():
+        case sync_group.Request():
             return sync_refused(error)
-        case HeartbeatRequest():
+        case heartbeat.Request():
             return heartbeat_answer(error)
-        case LeaveGroupRequest():
-            return LeaveGroupResponse(error_code=error)
-        case OffsetCommitRequest():
+        case leave_group.Request():
+            return leave_group.Response(error_code=error)
+        case offset_commit.Request():
             return commit_refused(request, error)
-        case TxnOffsetCommitRequest():
+        case txn_offset_commit.Request():
             return transactional_commit_refused(request, error)
-        case OffsetDeleteRequest():
-            return OffsetDeleteResponse(error_code=error, topics=[])
-        case DeleteGroupsRequest():
+        case offset_delete.Request():
+            return offset_delete.Response(error_code=error, topics=[])
+        case delete_groups.Request():
             return delete_refused(request.groups_names, error)
         case _:
             assert_never(request)
 
 
-def join_refused(api_version: int, error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+def join_refused(api_version: int, error: ErrorCode, member_id: str = "") -> join_group.Response:
     """JoinGroup with an error; without a member id the client starts over as a new member."""
-    return JoinGroupResponse(
+    return join_group.Response(
         error_code=error,
         protocol_name=None if api_version >= _JOIN_NULL_PROTOCOL_VERSION else "",
         leader="",
@@ -96,17 +64,14 @@ def join_accepted(
     shows_members: bool,
     leader_id: str | None = None,
     skips_assignment: bool = False,
-) -> JoinGroupResponse:
+) -> join_group.Response:
     """JoinGroup of a member of the current generation.
 
-    Args:
-        group: the group, its protocol selected.
-        member: who asked.
-        shows_members: list all members, which tells the leader to compute an assignment.
-        leader_id: who is named as the leader, when not the group's leader.
-        skips_assignment: the leader must not compute an assignment (KIP-814).
+    ``shows_members`` lists all members, from which the leader computes the assignment;
+    ``leader_id`` is named instead of the real leader; with ``skips_assignment`` the leader must not
+    compute an assignment (KIP-814).
     """
-    return JoinGroupResponse(
+    return join_group.Response(
         error_code=ErrorCode.NONE,
         generation_id=group.generation,
         protocol_type=group.protocol_type,
@@ -115,7 +80,7 @@ def join_accepted(
         skip_assignment=skips_assignment,
         member_id=member.member_id,
         members=[
-            JoinGroupResponseMember(
+            join_group.Member(
                 member_id=other.member_id,
                 group_instance_id=other.group_instance_id,
                 metadata=other.metadata_for(group.protocol_name),
@@ -125,9 +90,8 @@ def join_accepted(
     )
 
 
-def sync_accepted(group: ClassicGroup, member: Member) -> SyncGroupResponse:
-    """SyncGroup of a member of a stable group."""
-    return SyncGroupResponse(
+def sync_accepted(group: ClassicGroup, member: Member) -> sync_group.Response:
+    return sync_group.Response(
         error_code=ErrorCode.NONE,
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
@@ -135,25 +99,22 @@ def sync_accepted(group: ClassicGroup, member: Member) -> SyncGroupResponse:
     )
 
 
-def sync_refused(error: ErrorCode) -> SyncGroupResponse:
-    """SyncGroup with an error."""
-    return SyncGroupResponse(error_code=error, assignment=b"")
+def sync_refused(error: ErrorCode) -> sync_group.Response:
+    return sync_group.Response(error_code=error, assignment=b"")
 
 
-def heartbeat_answer(error: ErrorCode) -> HeartbeatResponse:
-    """Heartbeat, which has nothing but an error code."""
-    return HeartbeatResponse(error_code=error)
+def heartbeat_answer(error: ErrorCode) -> heartbeat.Response:
+    return heartbeat.Response(error_code=error)
 
 
-def commit_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """OffsetCommit with the same error for every partition."""
-    return OffsetCommitResponse(
+def commit_refused(request: offset_commit.Request, error: ErrorCode) -> offset_commit.Response:
+    return offset_commit.Response(
         topics=[
-            OffsetCommitResponseTopic(
+            offset_commit.ResponseTopic(
                 topic_id=topic.topic_id,
                 name=topic.name,
                 partitions=[
-                    OffsetCommitResponsePartition(
+                    offset_commit.ResponsePartition(
                         partition_index=partition.partition_index, error_code=error
                     )
                     for partition in topic.partitions
@@ -165,15 +126,14 @@ def commit_refused(request: OffsetCommitRequest, error: ErrorCode) -> OffsetComm
 
 
 def transactional_commit_refused(
-    request: TxnOffsetCommitRequest, error: ErrorCode
-) -> TxnOffsetCommitResponse:
-    """TxnOffsetCommit with the same error for every partition."""
-    return TxnOffsetCommitResponse(
+    request: txn_offset_commit.Request, error: ErrorCode
+) -> txn_offset_commit.Response:
+    return txn_offset_commit.Response(
         topics=[
-            TxnOffsetCommitResponseTopic(
+            txn_offset_commit.ResponseTopic(
                 name=topic.name,
                 partitions=[
-                    TxnOffsetCommitResponsePartition(
+                    txn_offset_commit.ResponsePartition(
                         partition_index=partition.partition_index, error_code=error
                     )
                     for partition in topic.partitions
@@ -184,25 +144,24 @@ def transactional_commit_refused(
     )
 
 
-def delete_refused(group_ids: Sequence[str], error: ErrorCode) -> DeleteGroupsResponse:
-    """DeleteGroups with the same error for every group."""
-    return DeleteGroupsResponse(
-        results=[DeletableGroupResult(group_id=name, error_code=error) for name in group_ids]
+def delete_refused(group_ids: Sequence[str], error: ErrorCode) -> delete_groups.Response:
+    return delete_groups.Response(
+        results=[
+            delete_groups.DeletableGroupResult(group_id=name, error_code=error)
+            for name in group_ids
+        ]
     )
 
 
 def write_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when the log refused what its request was to store."""
     return _WRITE_ERRORS.get(error, error)
 
 
 def sync_write_error(error: ErrorCode) -> ErrorCode:
-    """What members are told when their assignment could not be stored."""
     return _SYNC_WRITE_ERRORS.get(error, error)
 
 
 def commit_write_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when its offsets could not be stored."""
     return _COMMIT_WRITE_ERRORS.get(error, error)
 
 

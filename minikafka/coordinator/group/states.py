@@ -1,38 +1,37 @@
 """The states of a classic group.
 
 ``Empty``
-    No members. Offsets may be committed without a member id (a "simple" consumer); they begin to
-    expire. A member that joins moves the group to PreparingRebalance, where the first join of an
-    empty group waits ``group.initial.rebalance.delay.ms`` for company.
+    No members. Offsets may be committed without a member id (a "simple" consumer); retention
+    counts from when the group became empty. A member that joins moves the group to
+    PreparingRebalance; the first join of an empty group waits
+    ``group.initial.rebalance.delay.ms`` for more members.
 ``PreparingRebalance``
     Members are asked to join again: a heartbeat is answered REBALANCE_IN_PROGRESS, JoinGroup
-    waits, commits of the old generation are still taken so that members can finish their work.
-    It ends when all known members have joined, or at the rebalance timeout, when those that have
-    not are dropped. First the next generation's number is stored; then JoinGroup is answered.
+    waits, and commits of the old generation are still accepted so that members can finish their
+    work. It ends when all known members have joined, or at the rebalance timeout, when the others
+    are dropped. First the next generation's number is stored; then JoinGroup is answered.
 ``CompletingRebalance``
-    The members know their generation, SyncGroup waits for the leader's assignment. Nobody may
-    commit. The assignment is stored, then SyncGroup is answered and the group is Stable.
+    The members know their generation, and SyncGroup waits for the leader's assignment. Commits are
+    refused. The assignment is stored, then SyncGroup is answered and the group is Stable.
 ``Stable``
-    Everybody works. A new member, a lost one, a changed subscription, or the leader joining again
-    starts the next rebalance.
+    Every member has its assignment. A new member, a lost one, a changed subscription, or the leader
+    joining again starts the next rebalance.
 ``Dead``
-    The group is deleted or expired; a tombstone of it is in the log.
+    The group was deleted or has expired; its tombstone is in the log.
 
-What survives a restart is the last stored record: the members and assignments of the last Stable
-generation, or only the number of a generation whose assignment was never stored. Its members then
-learn UNKNOWN_MEMBER_ID, and join anew with the next number. (Kafka stores nothing before the
-assignment and so may hand out one number twice.)
+The last stored record survives a restart: the members and assignments of the last Stable
+generation, or only the number of a generation whose assignment was never stored. Members of such a
+generation get UNKNOWN_MEMBER_ID and join again, with the next number. (Kafka stores nothing before
+the assignment, so it may hand out a number twice.)
 """
 
 from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["TRANSITIONS", "GroupState"]
-
 
 class GroupState(Enum):
-    """What DescribeGroups and ListGroups call the state of a group."""
+    """The state of a group, as DescribeGroups and ListGroups name it."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -52,4 +51,4 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.DEAD: frozenset(),
 }
-"""Which state may follow which."""
+"""The states that may follow each state."""

@@ -1,26 +1,26 @@
-"""Reads topics out of what members of the ``consumer`` protocol send along in JoinGroup."""
+"""Reads the subscribed topics from the metadata that consumers send in JoinGroup."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from minikafka.protocol.schema import MalformedMessageError, Message, array, int16, string
-
-__all__ = ["CONSUMER_PROTOCOL_TYPE", "subscribed_topics"]
+from minikafka.protocol.exceptions import MalformedMessageError
+from minikafka.protocol.fields import array, int16, string
+from minikafka.protocol.schema import Message
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type of consumers; Kafka Connect and others use the same groups for other ends."""
+"""The protocol type of consumers; Kafka Connect and others use groups with other types."""
 
 
 class _Subscription(Message, versions="0"):
-    """The part that every version of the consumer protocol's subscription starts with."""
+    """The fields that every version of the consumer protocol's subscription starts with."""
 
     version: int = int16()
     topics: list[str] = array(string())
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics that these members read; None when a subscription cannot be understood.
+    """The topics that these members read; None when a subscription cannot be decoded.
 
     Source: the consumer protocol of the Java client, whose later versions only append fields.
     """

@@ -1,6 +1,6 @@
 """Transactions (`TransactionShard`), as a pure state machine (KIP-98, 360, 890, 939).
 
-The machine itself is imported when it is first needed: a broker without transactions starts sooner.
+The shard is imported when it is first needed, so that a broker without transactions starts sooner.
 """
 
 from typing import TYPE_CHECKING

@@ -10,20 +10,19 @@ class TransactionConfig:
     """Kafka's settings, with their defaults.
 
     Attributes:
-        transaction_max_timeout_ms: transaction.max.timeout.ms.
         transactional_id_expiration_ms: transactional.id.expiration.ms: an id without a transaction
-            is forgotten when it was not used for so long.
-        expiration_check_interval_ms: transaction.remove.expired.transaction.cleanup.interval.ms.
+            is forgotten when it has not been used for so long.
         is_two_phase_commit_enabled: transaction.two.phase.commit.enable (KIP-939).
-        write_timeout_ms: how long a write may take before its asker hears that nobody knows.
-        retry_backoff_ms: after a write of the coordinator's own has failed.
-        completion_linger_ms: how long the end of a transaction, when its markers are written, may
-            wait for the beginning of the next one, to be stored with it.
-        parked_wait_ms: how long a request waits for the markers of the transaction before.
-        parked_per_id_max: how many requests may wait so, for each transactional id.
-        uncommitted_per_id_max: how many writes of a transactional id may wait to be committed, and
-            how many commands for each of them; more commands are parked.
-        tombstones_per_append_max: ids that are forgotten with one batch.
+        write_timeout_ms: how long a request waits for its write before it is answered with
+            COORDINATOR_NOT_AVAILABLE.
+        retry_backoff_ms: the pause after one of the coordinator's own writes has failed.
+        completion_linger_ms: how long COMPLETE_* may wait, once all markers are written, to be
+            stored together with the beginning of the next transaction.
+        parked_wait_ms: how long a request waits for the markers of the previous transaction.
+        parked_per_id_max: how many requests may be parked for each transactional id.
+        uncommitted_per_id_max: how many writes of a transactional id may be uncommitted, and how
+            many commands may wait for each of them; further commands are parked.
+        tombstones_per_append_max: how many ids are forgotten at a time.
     """
 
     transaction_max_timeout_ms: int = 900_000

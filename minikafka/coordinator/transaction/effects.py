@@ -1,11 +1,11 @@
-"""What goes into a transaction shard and what comes out of it."""
+"""Inputs of a transaction shard (commands) and its effects."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from minikafka.coordinator.group.effects import Append, Now
+from minikafka.coordinator.writes import Append, Now
 from minikafka.protocol.errors import ErrorCode
 
 from .states import TopicPartition
@@ -26,15 +26,13 @@ __all__ = [
 
 
 class InitProducer(NamedTuple):
-    """A producer begins (InitProducerId).
+    """InitProducerId for a transactional producer.
 
     Attributes:
-        transactional_id: whose; not empty.
-        timeout_ms: how long its transactions may take.
-        producer_id: what the producer has already, to go on after an error (KIP-360); or -1.
-        producer_epoch: likewise.
+        producer_id: the current id of a producer that goes on after an error (KIP-360), or -1.
+        producer_epoch: the epoch with that id, or -1.
         is_two_phase: its transactions do not time out (KIP-939).
-        keeps_prepared: an open transaction is kept, to be decided about (KIP-939).
+        keeps_prepared: an open transaction is kept, to be committed or aborted later (KIP-939).
     """
 
     transactional_id: str
@@ -49,12 +47,8 @@ class AddPartitions(NamedTuple):
     """Partitions that the transaction is about to write to; the first begins it.
 
     Attributes:
-        transactional_id: whose.
-        producer_id: who asks.
-        producer_epoch: likewise.
-        partitions: topics and numbers.
-        verifies_only: only ask whether they are in it (KIP-890).
-        transaction_version: 2 if the client ends its epoch with every transaction.
+        verifies_only: check whether they are in it, and add nothing (KIP-890).
+        transaction_version: 2 if the producer gets a new epoch with every transaction.
     """
 
     transactional_id: str
@@ -82,11 +76,9 @@ class TransactionReply(NamedTuple):
     """The answer to a command.
 
     Attributes:
-        error_code: NONE, or Kafka's error.
-        producer_id: of the producer from now on (InitProducer, EndTransaction).
-        producer_epoch: likewise.
-        ongoing_producer_id: of the transaction that was kept open (KIP-939).
-        ongoing_producer_epoch: likewise.
+        producer_id: what the producer uses from now on, with its epoch (InitProducer,
+            EndTransaction).
+        ongoing_producer_id: of the transaction that was kept open, with its epoch (KIP-939).
     """
 
     error_code: ErrorCode
@@ -98,7 +90,7 @@ class TransactionReply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One command; `token` comes back in its `Reply`."""
+    """One command; `token` identifies it in its `Reply`."""
 
     command: Command
     token: object
@@ -106,13 +98,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer the asker of `token`; each `Ask` gets exactly one, maybe later.
+    """The answer to the `Ask` with this token; each gets exactly one, possibly later.
 
     Attributes:
-        token: of the `Ask`.
-        reply: the answer.
-        is_from_memory: nothing was committed for it. It is only true as long as no other broker
-            coordinates the id, and must not be given by a shell that cannot be sure of that.
+        is_from_memory: nothing was committed for it. It holds only as long as no other broker
+            coordinates the id, so a shell that cannot be sure of that must not send it.
     """
 
     token: object
@@ -122,11 +112,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class SendMarkers:
-    """Write markers to partitions: a decision is committed, and this is what it means there.
+    """A decision is committed: write its markers to all partitions of the transaction.
 
-    The shell does it as often as it takes and reports with `TransactionShard.markers_written` what
-    is done: the marker is in the log, or the partition does not exist any more, or it has seen a
-    later epoch of the producer.
+    The shell retries until it succeeds, and reports each partition that is done with
+    `TransactionShard.markers_written`: the marker is in the log, or the partition was deleted, or
+    has seen a later epoch of the producer.
     """
 
     transactional_id: str

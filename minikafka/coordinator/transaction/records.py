@@ -1,7 +1,7 @@
-"""What lies in ``__transaction_state``: Kafka's own binary formats, since tools read that topic.
+"""The records of ``__transaction_state``, in Kafka's formats, because tools read that topic.
 
-Fields that Kafka does not have travel as tagged fields, which its readers skip: the epoch that a
-producer may retry with (Kafka forgets it with the coordinator, KAFKA-20357).
+One field is not Kafka's: the epoch that a producer may retry with, which Kafka loses with the
+coordinator (KAFKA-20357). It is a tagged field, so other readers skip it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,10 @@ import struct
 from functools import lru_cache
 from typing import Final
 
-from minikafka.coordinator.group.effects import Record
-from minikafka.protocol.schema import (
-    MalformedMessageError,
-    Message,
-    Struct,
-    array,
-    int8,
-    int16,
-    int32,
-    int64,
-    string,
-)
+from minikafka.coordinator.writes import Record
+from minikafka.protocol.exceptions import MalformedMessageError
+from minikafka.protocol.fields import Struct, array, int8, int16, int32, int64, string
+from minikafka.protocol.schema import Message
 
 from .states import TransactionEntry, TransactionState
 
@@ -32,20 +24,16 @@ _KEYS_REMEMBERED_MAX: Final = 128
 
 
 class TransactionLogKey(Message, versions="0"):
-    """Which transactional id a record is about."""
-
     transactional_id: str = string()
 
 
 class TransactionLogTopic(Struct):
-    """Partitions of the transaction, topic by topic."""
-
     topic: str = string()
     partition_ids: list[int] = array(int32(), default_factory=list)
 
 
 class TransactionLogValue(Message, versions="0-1", flexible="1+"):
-    """What is known about it; times in milliseconds since 1970."""
+    """The state of a transactional id; times in milliseconds since 1970."""
 
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -64,7 +52,6 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
 
 
 def encode_entry(entry: TransactionEntry) -> Record:
-    """Key and value of the record that stores an entry."""
     topics: dict[str, list[int]] = {}
     for topic, partition in entry.partitions:
         topics.setdefault(topic, []).append(partition)
@@ -92,7 +79,6 @@ def encode_entry(entry: TransactionEntry) -> Record:
 
 
 def encode_tombstone(transactional_id: str) -> Record:
-    """Key and value of the record that forgets an id."""
     return _key_of(transactional_id), None
 
 
@@ -103,10 +89,10 @@ def _key_of(transactional_id: str) -> bytes:
 
 
 def decode_entry(key: bytes, value: bytes | None) -> tuple[str, TransactionEntry | None] | None:
-    """Read one record: the id and what is stored about it; None for a key of an unknown kind.
+    """Decode a record into the id and its entry; None if the key has an unknown version.
 
     Raises:
-        MalformedMessageError: it is damaged, or of a later version.
+        MalformedMessageError: the record is damaged, or its value has a later version.
     """
     if _version_of(key) != _KEY_VERSION:
         return None
@@ -116,7 +102,7 @@ def decode_entry(key: bytes, value: bytes | None) -> tuple[str, TransactionEntry
     version = _version_of(value)
     if version not in TransactionLogValue.VERSIONS:
         raise MalformedMessageError(
-            f"a record about transactional id {transactional_id!r} has version {version}, and this "
+            f"a record about transactional id {transactional_id!r} has version {version}; this "
             f"broker reads versions 0 to {_VALUE_VERSION}"
         )
     decoded = TransactionLogValue.decode(version, value, _version.size)

@@ -1,24 +1,24 @@
 """One shard of the transaction coordinator: the ids of one ``__transaction_state`` partition.
 
-How the shell uses it is how it uses a group shard (see `minikafka.coordinator.group.shard`), with
-two things more: `SendMarkers` effects, whose progress comes back with `markers_written`, and a
-source of producer ids.
+The shell uses it like a group shard (see `minikafka.coordinator.group.shard`), with two additions:
+`SendMarkers` effects, whose progress is reported with `markers_written`, and a source of producer
+ids.
 
 Commands that cannot be decided yet are *parked* until the id is free again, so that a producer
-begins its next transaction as soon as that is possible. (Kafka answers CONCURRENT_TRANSACTIONS and
-lets the client ask again; here that is the answer only after `parked_wait_ms`.) They wait for the
-markers of the transaction before, and for writes that are not committed. Only AddPartitions does
-not wait for a write that is in the log: what it leads to lies behind that in the log, so it is
-never committed without it.
+begins its next transaction as soon as possible. (Kafka answers CONCURRENT_TRANSACTIONS and lets the
+client retry; here that is the answer only after `parked_wait_ms`.) They wait for the markers of the
+previous transaction, and for uncommitted writes. Only AddPartitions does not wait for a write that
+is in the log: its own record comes later in the log, so it is never committed without the other.
 
-What is decided in one call goes into one `Append`. A producer that is busy begins its next
-transaction soon. So when all markers are written, that is stored together with the beginning of the
-next transaction, or after `completion_linger_ms` alone: who looks into the log finds the same
-records, in fewer batches. A coordinator that fails meanwhile leaves a decided transaction, whose
-markers are written once more.
+The decisions of one call go into one `Append`. A busy producer begins its next transaction soon, so
+once all markers are written, the completion is stored together with the beginning of the next
+transaction, or alone after `completion_linger_ms`: the log has the same records, in fewer batches.
+If the coordinator fails in between, the transaction is still decided, and its markers are written
+again.
 
-Timeouts run on the clock that never jumps. What a restart knows is when a transaction began by the
-wall clock; if that jumped, the transaction gets at most its timeout once more (KAFKA-8803).
+Timeouts use the monotonic clock. A restarted coordinator only knows the wall-clock time at which a
+transaction began; if that clock jumped, the transaction gets at most its full timeout once more
+(KAFKA-8803).
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import assert_never
 
+from minikafka.coordinator.timers import Timers
+from minikafka.coordinator.writes import Phase
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.schema import MalformedMessageError
+from minikafka.protocol.exceptions import MalformedMessageError
 
 from .config import TransactionConfig
-from .decide import Scene, complete, decide, ends_the_next, prepare
+from .decisions import Scene, complete, decide, ends_the_next, prepare
 from .effects import (
     AddPartitions,
+    Append,
     Ask,
     Effect,
     EndTransaction,
@@ -43,39 +46,51 @@ from .effects import (
     SendMarkers,
     TransactionReply,
 )
-from .pending import Parked, Phase, Timer, TimerKind
-from .records import decode_entry
+from .records import decode_entry, encode_entry, encode_tombstone
 from .states import (
     ENDED,
     PREPARED,
     TopicPartition,
     TransactionEntry,
     TransactionState,
+    check_change,
 )
-from .stored import StoredEntries
-
-__all__ = ["TransactionShard"]
+from .volatile_state import Answer, EntryWrite, Parked, Timer, TimerKind, WritesById
 
 logger = logging.getLogger(__name__)
 
 _RETRIABLE = TransactionReply(ErrorCode.CONCURRENT_TRANSACTIONS)
 
+_WRITE_ERRORS = {
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
+}
 
-class TransactionShard(StoredEntries):
-    """Transactions of the ids of one partition.
 
-    Args:
-        config: the settings.
-        take_producer_id: gives a producer id that nobody has, or None when none is at hand.
+class TransactionShard:
+    """The transactional ids of one partition.
+
+    ``take_producer_id`` returns an unused producer id, or None if none is available.
     """
 
     def __init__(
         self, config: TransactionConfig, *, take_producer_id: Callable[[], int | None]
     ) -> None:
-        super().__init__(config)
+        self._config = config
         self._take_producer_id = take_producer_id
         self._phase = Phase.LOADING
         self._coordinator_epoch = -1
+        self._now = Now(0.0, 0)
+        self._entries: dict[str, TransactionEntry] = {}
+        self._unmarked: dict[str, set[TopicPartition]] = {}
+        self._timers: Timers[Timer] = Timers()
+        self._effects: list[Effect] = []
+        self._writes = WritesById()
         self._parked: dict[str, deque[Parked]] = {}
 
     @property
@@ -86,7 +101,7 @@ class TransactionShard(StoredEntries):
     # --- commands ----------------------------------------------------------------------------
 
     def handle(self, ask: Ask, now: Now) -> list[Effect]:
-        """Decide about one command; its `Reply` is in this list or in a later one."""
+        """Handle one command; its `Reply` is in this list or in a later one."""
         self._now = now
         if self.error is not ErrorCode.NONE:
             self._effects.append(Reply(ask.token, TransactionReply(self.error)))
@@ -98,6 +113,11 @@ class TransactionShard(StoredEntries):
         else:
             self._decide(ask)
         return self._take_effects()
+
+    def _take_effects(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        self._writes.effects_taken()
+        return effects
 
     def _must_wait(self, ask: Ask) -> bool:
         transactional_id = ask.command.transactional_id
@@ -143,9 +163,9 @@ class TransactionShard(StoredEntries):
         if outcome.entry is not None:
             self._write(transactional_id, outcome.entry, ask, outcome.reply)
         elif last is not None:
-            self._answer_with(last, ask, outcome.reply)  # not before that is committed
+            self._answer_with(last, ask, outcome.reply)  # once that is committed
         elif _needs_commit(entry, ask, outcome.reply):
-            # It is stored once more: who leads no more cannot have that committed.
+            # Store it again: a deposed leader cannot get it committed.
             self._write(transactional_id, entry, ask, outcome.reply)
         else:
             assert outcome.reply is not None
@@ -155,7 +175,7 @@ class TransactionShard(StoredEntries):
         return Scene(self._config, self._now.wall_ms, self._take_producer_id)
 
     def _release_parked(self, transactional_id: str) -> None:
-        """Decide about parked commands, as far as that is possible now."""
+        """Decide the parked commands that no longer have to wait."""
         waiting = self._parked.get(transactional_id)
         while waiting and not self._must_wait(waiting[0].ask):
             self._decide(waiting.popleft().ask)
@@ -165,13 +185,49 @@ class TransactionShard(StoredEntries):
 
     # --- writes ------------------------------------------------------------------------------
 
+    def _write(
+        self,
+        transactional_id: str,
+        entry: TransactionEntry | None,
+        asker: Ask | None = None,
+        reply: TransactionReply | None = None,
+    ) -> None:
+        record = encode_tombstone(transactional_id) if entry is None else encode_entry(entry)
+        write = self._writes.last_of(transactional_id)
+        if entry is not None:
+            before = self._entries.get(transactional_id) if write is None else write.entry
+            check_change(before, entry)
+        if write is None or write.position < 0:
+            write = self._writes.add(transactional_id, entry, len(self._effects))
+            self._effects.append(Append((record,), write.write_id))
+        else:
+            write.entry = entry
+            appended = self._effects[write.position]
+            assert isinstance(appended, Append)
+            self._effects[write.position] = Append((*appended.records, record), write.write_id)
+        if asker is not None:
+            self._answer_with(write, asker, reply)
+
+    def _answer_with(self, write: EntryWrite, ask: Ask, reply: TransactionReply | None) -> None:
+        deadline = self._now.monotonic_s + self._config.write_timeout_ms / 1000
+        write.answers.append(Answer(ask, reply, deadline))
+        timer = Timer(TimerKind.WRITE, write.transactional_id)
+        if timer not in self._timers:
+            self._timers.set(timer, deadline)
+
+    def appended(self, write_id: int) -> None:
+        """The records of an `Append` are in the log: apply them to the stored state."""
+        write = self._writes.appended(write_id)
+        if write is not None:
+            self._apply(write.transactional_id, write.entry)
+
     def committed(self, write_id: int, now: Now) -> list[Effect]:
         """The high watermark has passed the records of an `Append`: act on them."""
         self._now = now
         self.appended(write_id)
-        write = self._writes.get(write_id)
+        write = self._writes.committed(write_id)
         if write is not None:
-            self._end_write(write)
+            self._cancel_write_timer(write.transactional_id)
             for ask, reply, _ in write.answers:
                 if reply is not None:
                     self._effects.append(Reply(ask.token, reply))
@@ -183,30 +239,50 @@ class TransactionShard(StoredEntries):
         return self._take_effects()
 
     def _park_first(self, ask: Ask) -> None:
-        """A transaction had to be ended first; the command comes before those parked later."""
+        """A transaction had to be ended first; this command precedes those parked later."""
         transactional_id = ask.command.transactional_id
         deadline = self._now.monotonic_s + self._config.parked_wait_ms / 1000
         self._parked.setdefault(transactional_id, deque()).appendleft(Parked(ask, deadline))
         self._timers.set(Timer(TimerKind.PARKED, transactional_id), deadline)
 
     def append_failed(self, write_id: int, error: ErrorCode, now: Now) -> list[Effect]:
-        """Nothing of an `Append` was written, or (after `appended`) nobody knows if it survives."""
+        """An `Append` failed or, after `appended`, its outcome is unknown."""
         self._now = now
-        write = self._writes.get(write_id)
+        write = self._writes.failed(write_id)
         if write is not None:
             self._refuse(write, now.monotonic_s + self._config.write_timeout_ms / 1000, error)
             if not write.is_appended:
-                self._end_write(write)
+                self._cancel_write_timer(write.transactional_id)
                 self._set_timer(
                     TimerKind.RETRY, write.transactional_id, self._config.retry_backoff_ms
                 )
                 self._release_parked(write.transactional_id)
         return self._take_effects()
 
+    def _refuse(self, write: EntryWrite, until: float, error: ErrorCode) -> None:
+        """Answer commands whose deadline is at or before ``until``: the outcome is unknown."""
+        reply = TransactionReply(_WRITE_ERRORS.get(error, error))
+        late = [answer for answer in write.answers if answer.deadline <= until]
+        write.answers = [answer for answer in write.answers if answer.deadline > until]
+        self._effects.extend(Reply(answer.ask.token, reply) for answer in late)
+
+    def _cancel_write_timer(self, transactional_id: str) -> None:
+        if self._writes.last_of(transactional_id) is None:
+            self._timers.cancel(Timer(TimerKind.WRITE, transactional_id))
+
+    def _apply(self, transactional_id: str, entry: TransactionEntry | None) -> None:
+        """The only place where stored state changes."""
+        if entry is None:
+            self._entries.pop(transactional_id, None)
+        else:
+            self._entries[transactional_id] = entry
+        if entry is None or entry.state not in PREPARED:
+            self._unmarked.pop(transactional_id, None)
+
     # --- acting on what is committed -----------------------------------------------------------
 
     def _act_on(self, transactional_id: str) -> None:
-        """Do what the state of an id asks for: time a transaction, or have markers written."""
+        """Start what the state of an id requires: a timeout, or markers."""
         entry = self._entries.get(transactional_id)
         timer = Timer(TimerKind.TRANSACTION, transactional_id)
         if entry is not None and entry.state is TransactionState.ONGOING:
@@ -277,11 +353,11 @@ class TransactionShard(StoredEntries):
     # --- time --------------------------------------------------------------------------------
 
     def deadline(self) -> float | None:
-        """When to call `expire` (monotonic seconds); None while no timer runs."""
+        """When to call `expire`, in monotonic seconds; None if no timer runs."""
         return self._timers.deadline()
 
     def expire(self, now: Now) -> list[Effect]:
-        """Let every timer fire that is due; calling it early does nothing."""
+        """Fire all timers that are due; calling it early does nothing."""
         self._now = now
         while (timer := self._timers.pop_due(now.monotonic_s)) is not None:
             match timer.kind:
@@ -304,12 +380,12 @@ class TransactionShard(StoredEntries):
 
     def _on_transaction_timer(self, transactional_id: str) -> None:
         if self._writes.last_of(transactional_id) is not None:
-            # Whatever is being written, the transaction is looked at again after it.
+            # Check again when the pending write is done.
             self._set_timer(TimerKind.TRANSACTION, transactional_id, self._config.retry_backoff_ms)
             return
         entry = self._entries[transactional_id]
         logger.info(
-            "transaction of %s (producer %d epoch %d) is aborted: it took more than %d ms",
+            "aborting the transaction of %s (producer %d, epoch %d): it took more than %d ms",
             transactional_id,
             entry.producer_id,
             entry.producer_epoch,
@@ -320,6 +396,18 @@ class TransactionShard(StoredEntries):
             self._set_timer(TimerKind.TRANSACTION, transactional_id, self._config.retry_backoff_ms)
         else:
             self._write(transactional_id, aborting)
+
+    def _on_write_timer(self, timer: Timer) -> None:
+        now_s = self._now.monotonic_s
+        pending = self._writes.of(timer.transactional_id)
+        for write in pending:
+            self._refuse(write, now_s, ErrorCode.REQUEST_TIMED_OUT)
+        left = [answer.deadline for write in pending for answer in write.answers]
+        if left:
+            self._timers.set(timer, min(left))
+
+    def _set_timer(self, kind: TimerKind, transactional_id: str, delay_ms: int) -> None:
+        self._timers.set(Timer(kind, transactional_id), self._now.monotonic_s + delay_ms / 1000)
 
     def _on_parked_timer(self, transactional_id: str) -> None:
         waiting = self._parked[transactional_id]
@@ -332,7 +420,6 @@ class TransactionShard(StoredEntries):
             del self._parked[transactional_id]
 
     def _forget_unused(self) -> None:
-        """Store tombstones for ids without a transaction that nobody has used for long."""
         before_ms = self._now.wall_ms - self._config.transactional_id_expiration_ms
         unused = [
             transactional_id
@@ -348,6 +435,14 @@ class TransactionShard(StoredEntries):
             self._now.monotonic_s + self._config.expiration_check_interval_ms / 1000,
         )
 
+    # --- queries -----------------------------------------------------------------------------
+
+    def entry(self, transactional_id: str) -> TransactionEntry | None:
+        return self._entries.get(transactional_id)
+
+    def entries(self) -> list[TransactionEntry]:
+        return list(self._entries.values())
+
     # --- becoming and ceasing to be the coordinator ----------------------------------------------
 
     def replay(self, key: bytes, value: bytes | None) -> None:
@@ -357,7 +452,7 @@ class TransactionShard(StoredEntries):
             RuntimeError: the shard has been loaded already.
         """
         if self._phase is not Phase.LOADING:
-            raise RuntimeError("replay is for loading")
+            raise RuntimeError("replay is only for loading")
         try:
             decoded = decode_entry(key, value)
         except MalformedMessageError as error:
@@ -369,11 +464,9 @@ class TransactionShard(StoredEntries):
         self._apply(*decoded)
 
     def loaded(self, coordinator_epoch: int, now: Now) -> list[Effect]:
-        """The end of the log is reached: go on with what is open, and serve.
+        """The whole log has been replayed: resume open transactions, and serve.
 
-        Args:
-            coordinator_epoch: leader epoch of the partition; markers carry it.
-            now: the clocks.
+        ``coordinator_epoch`` is the partition's leader epoch, which markers carry.
         """
         self._phase = Phase.ACTIVE
         self._now = now
@@ -387,13 +480,13 @@ class TransactionShard(StoredEntries):
         return self._take_effects()
 
     def resigned(self) -> list[Effect]:
-        """This broker no longer leads the partition: NOT_COORDINATOR for all who wait."""
+        """This broker no longer leads the partition: answer all commands with NOT_COORDINATOR."""
         self._phase = Phase.RESIGNED
-        gone = TransactionReply(ErrorCode.NOT_COORDINATOR)
-        for answer in self._writes.take_answers():
-            self._effects.append(Reply(answer.ask.token, gone))
+        refusal = TransactionReply(ErrorCode.NOT_COORDINATOR)
+        for answer in self._writes.resigned():
+            self._effects.append(Reply(answer.ask.token, refusal))
         for waiting in self._parked.values():
-            self._effects.extend(Reply(parked.ask.token, gone) for parked in waiting)
+            self._effects.extend(Reply(parked.ask.token, refusal) for parked in waiting)
         for state in (self._parked, self._unmarked, self._entries):
             state.clear()
         self._timers.clear()
@@ -401,7 +494,7 @@ class TransactionShard(StoredEntries):
 
 
 def _needs_commit(entry: TransactionEntry | None, ask: Ask, reply: TransactionReply | None) -> bool:
-    """Whether somebody goes on because of an answer, who must not where it is out of date."""
+    """Whether the answer lets a producer proceed, so that it must not be out of date."""
     command = ask.command
     if entry is None or reply is None or reply.error_code is not ErrorCode.NONE:
         return False

@@ -1,15 +1,15 @@
-"""What a coordinator knows of one transactional id, and how that may change.
+"""The state of one transactional id, and its transitions.
 
-    EMPTY            has a producer, and no transaction yet (or none since the last one expired)
+    EMPTY            has a producer, but no transaction (yet, or since that producer began)
     ONGOING          partitions were added; may be committed, aborted, or time out
-    PREPARE_COMMIT   decided: it will be committed; markers are being written to its partitions
-    PREPARE_ABORT    decided: it will be aborted; likewise
-    COMPLETE_COMMIT  all markers are written; the next transaction may begin
-    COMPLETE_ABORT   likewise
+    PREPARE_COMMIT   decided to commit; markers are being written to its partitions
+    PREPARE_ABORT    decided to abort; markers are being written
+    COMPLETE_COMMIT  all commit markers are written; the next transaction may begin
+    COMPLETE_ABORT   all abort markers are written; the next transaction may begin
 
-The decision is the record with PREPARE_*: once it is committed the transaction can only go that
-way, whoever coordinates it. Everything before may be lost with the coordinator, and then the
-transaction is as it was.
+The PREPARE_* record is the decision: once it is committed, every later coordinator will complete
+the transaction that way. Earlier changes may be lost with the coordinator, which leaves the
+transaction as it was.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 PRODUCER_EPOCH_MAX: Final = 2**15 - 1
-"""Ends a producer id: only markers have it."""
+"""The last epoch of a producer id, which only markers use."""
 NO_TIMEOUT_MS: Final = 2**31 - 1
-"""Timeout of transactions that somebody else decides about (KIP-939): they do not time out."""
+"""Timeout of two-phase commit transactions (KIP-939), which do not time out."""
 
 TopicPartition = tuple[str, int]
 
 
 class TransactionState(IntEnum):
-    """Kafka's numbers, as they stand in ``__transaction_state``."""
+    """Kafka's numbers, as stored in ``__transaction_state``."""
 
     EMPTY = 0
     ONGOING = 1
@@ -37,7 +37,7 @@ class TransactionState(IntEnum):
 
     @property
     def title(self) -> str:
-        """As DescribeTransactions and ListTransactions write it."""
+        """The name in DescribeTransactions and ListTransactions."""
         return self.name.title().replace("_", "")
 
 
@@ -51,8 +51,8 @@ NEXT_STATES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     _S.COMPLETE_COMMIT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT}),
     _S.COMPLETE_ABORT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT}),
 }
-"""Which state may follow which. PREPARE_ABORT after EMPTY or COMPLETE_*: the client aborts a
-transaction that it began and that no partition was added to (KIP-890)."""
+"""The states that may follow each state. PREPARE_ABORT follows EMPTY or COMPLETE_* when a client
+aborts a transaction to which no partition was added (KIP-890)."""
 
 PREPARED: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 ENDED: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
@@ -62,24 +62,21 @@ class TransactionEntry(NamedTuple):
     """Everything stored about one transactional id; times in milliseconds since 1970.
 
     Attributes:
-        transactional_id: whose it is.
-        producer_id: of its producer; of the open transaction, while there is one.
-        producer_epoch: likewise. While PREPARE_*, the epoch of the markers, and after it the one
-            that the next transaction has.
-        last_producer_epoch: the epoch before it, if the same producer may still come with it: its
-            answer may have been lost (KIP-360). -1 if not.
-        previous_producer_id: the producer id before this one, if its epochs were used up; -1.
-        next_producer_id: who may decide about the transaction instead of its own producer, and
-            goes on after it: a new producer id when the epochs are used up, or the producer that
-            recovers a prepared transaction (KIP-939); -1 for nobody.
-        next_producer_epoch: likewise.
+        producer_id: of the producer that owns the open transaction, or the next one.
+        producer_epoch: of that producer; in PREPARE_*, the epoch of the markers.
+        last_producer_epoch: the epoch before this one, if the same producer may still retry with
+            it because its answer may have been lost (KIP-360); otherwise -1.
+        previous_producer_id: the producer id before this one, if its epochs were exhausted, or -1.
+        next_producer_id: the producer that takes over when the transaction ends: a new producer id
+            when the epochs are exhausted, or the producer that recovers a prepared transaction, and
+            may also end it (KIP-939); -1 if there is none.
+        next_producer_epoch: of that producer.
         timeout_ms: how long a transaction may take; `NO_TIMEOUT_MS` with two-phase commit.
-        state: see the module.
         partitions: of the open transaction, in the order they were added.
-        start_ms: when it began, -1 when there is none.
+        start_ms: when the transaction began, -1 if there is none.
         update_ms: when this was stored.
-        transaction_version: 2 if the client ends its epoch with every transaction (KIP-890), 0 if
-            not.
+        transaction_version: 2 if the producer gets a new epoch with every transaction (KIP-890), 0
+            if not.
     """
 
     transactional_id: str
@@ -98,16 +95,15 @@ class TransactionEntry(NamedTuple):
 
     @property
     def is_two_phase(self) -> bool:
-        """Whether its transactions wait for a decision as long as it takes (KIP-939)."""
+        """Whether its transactions never time out (KIP-939)."""
         return self.timeout_ms == NO_TIMEOUT_MS
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Whether the next producer needs another id; the last epoch is kept for markers."""
+        """Whether the next producer needs another id; the last epoch is reserved for markers."""
         return self.producer_epoch >= PRODUCER_EPOCH_MAX - 1
 
     def is_current(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether a request comes from the producer that may act now."""
         if self.next_producer_epoch >= 0 and self.state not in PREPARED:
             return (producer_id, producer_epoch) == (
                 self.next_producer_id,
@@ -117,10 +113,10 @@ class TransactionEntry(NamedTuple):
 
 
 def check_change(old: TransactionEntry | None, new: TransactionEntry) -> None:
-    """Refuse a change that the table does not have: a bug, found before it is stored.
+    """Catch a bug before it is stored.
 
     Raises:
-        RuntimeError: the state cannot follow, or the epoch goes back.
+        RuntimeError: the transition is not allowed, or the epoch goes back.
     """
     if old is None or new == old:
         return

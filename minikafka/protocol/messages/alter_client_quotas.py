@@ -1,19 +1,10 @@
 """AlterClientQuotas (API 49): set or remove quotas of users, clients and addresses (KIP-546).
 
-A null name stands for the default of its type. Version 1 is flexible.
+A null name is the default entity of its type. Version 1 is flexible.
 """
 
-from minikafka.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    boolean,
-    float64,
-    int16,
-    int32,
-    string,
-)
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, boolean, float64, int16, int32, string
 
 
 class EntityDataRequest(Struct):
@@ -32,7 +23,7 @@ class EntryDataRequest(Struct):
     ops: list[OpData] = array(OpData)
 
 
-class AlterClientQuotasRequest(Request, api_key=49, versions="0-1", flexible="1+"):
+class Request(schema.Request, api_key=49, versions="0-1", flexible="1+"):
     entries: list[EntryDataRequest] = array(EntryDataRequest)
     validate_only: bool = boolean()
 
@@ -48,6 +39,6 @@ class EntryDataResponse(Struct):
     entity: list[EntityDataResponse] = array(EntityDataResponse)
 
 
-class AlterClientQuotasResponse(Response, api_key=49, versions="0-1", flexible="1+"):
+class Response(schema.Response, api_key=49, versions="0-1", flexible="1+"):
     throttle_time_ms: int = int32(default=0)
     entries: list[EntryDataResponse] = array(EntryDataResponse)

@@ -1,18 +1,10 @@
 """AlterPartitionReassignments (API 45): move partitions to other brokers (KIP-455).
 
-Null replicas cancel a move. Version 1 can forbid that the number of replicas changes (KIP-860).
+Null replicas cancel a move. Version 1 can forbid changes of the replication factor (KIP-860).
 """
 
-from minikafka.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    boolean,
-    int16,
-    int32,
-    string,
-)
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, boolean, int16, int32, string
 
 
 class ReassignablePartition(Struct):
@@ -25,7 +17,7 @@ class ReassignableTopic(Struct):
     partitions: list[ReassignablePartition] = array(ReassignablePartition)
 
 
-class AlterPartitionReassignmentsRequest(Request, api_key=45, versions="0-1", flexible="0+"):
+class Request(schema.Request, api_key=45, versions="0-1", flexible="0+"):
     timeout_ms: int = int32(default=60000)
     allow_replication_factor_change: bool = boolean(versions="1+", default=True)
     topics: list[ReassignableTopic] = array(ReassignableTopic)
@@ -42,7 +34,7 @@ class ReassignableTopicResponse(Struct):
     partitions: list[ReassignablePartitionResponse] = array(ReassignablePartitionResponse)
 
 
-class AlterPartitionReassignmentsResponse(Response, api_key=45, versions="0-1", flexible="0+"):
+class Response(schema.Response, api_key=45, versions="0-1", flexible="0+"):
     throttle_time_ms: int = int32(default=0)
     allow_replication_factor_change: bool = boolean(versions="1+", default=True)
     error_code: int = int16()

@@ -3,33 +3,34 @@
 - 2: flexible.
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int16, int32, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int16, int32, string
 
 
-class AlterReplicaLogDirTopic(Struct):
+class Topic(Struct):
     name: str = string()
     partitions: list[int] = array(int32(), default_factory=list)
 
 
-class AlterReplicaLogDir(Struct):
+class Directory(Struct):
     path: str = string()
-    topics: list[AlterReplicaLogDirTopic] = array(AlterReplicaLogDirTopic)
+    topics: list[Topic] = array(Topic)
 
 
-class AlterReplicaLogDirsRequest(Request, api_key=34, versions="1-2", flexible="2+"):
-    dirs: list[AlterReplicaLogDir] = array(AlterReplicaLogDir)
+class Request(schema.Request, api_key=34, versions="1-2", flexible="2+"):
+    dirs: list[Directory] = array(Directory)
 
 
-class AlterReplicaLogDirPartitionResult(Struct):
+class PartitionResult(Struct):
     partition_index: int = int32()
     error_code: int = int16()
 
 
-class AlterReplicaLogDirTopicResult(Struct):
+class TopicResult(Struct):
     topic_name: str = string()
-    partitions: list[AlterReplicaLogDirPartitionResult] = array(AlterReplicaLogDirPartitionResult)
+    partitions: list[PartitionResult] = array(PartitionResult)
 
 
-class AlterReplicaLogDirsResponse(Response, api_key=34, versions="1-2", flexible="2+"):
+class Response(schema.Response, api_key=34, versions="1-2", flexible="2+"):
     throttle_time_ms: int = int32(default=0)
-    results: list[AlterReplicaLogDirTopicResult] = array(AlterReplicaLogDirTopicResult)
+    results: list[TopicResult] = array(TopicResult)

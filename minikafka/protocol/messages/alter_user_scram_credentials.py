@@ -1,19 +1,10 @@
-"""AlterUserScramCredentials (API 51): give users SCRAM credentials, or take them away (KIP-554).
+"""AlterUserScramCredentials (API 51): create, change or delete SCRAM credentials (KIP-554).
 
-``mechanism`` is 1 for SCRAM-SHA-256, 2 for SCRAM-SHA-512; a password travels salted, never plain.
+``mechanism`` is 1 for SCRAM-SHA-256, 2 for SCRAM-SHA-512; passwords are sent salted, never plain.
 """
 
-from minikafka.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    int8,
-    int16,
-    int32,
-    octets,
-    string,
-)
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int8, int16, int32, octets, string
 
 
 class ScramCredentialDeletion(Struct):
@@ -29,17 +20,17 @@ class ScramCredentialUpsertion(Struct):
     salted_password: bytes = octets()
 
 
-class AlterUserScramCredentialsRequest(Request, api_key=51, versions="0", flexible="0+"):
+class Request(schema.Request, api_key=51, versions="0", flexible="0+"):
     deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion)
     upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion)
 
 
-class AlterUserScramCredentialsResult(Struct):
+class Result(Struct):
     user: str = string()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
 
 
-class AlterUserScramCredentialsResponse(Response, api_key=51, versions="0", flexible="0+"):
+class Response(schema.Response, api_key=51, versions="0", flexible="0+"):
     throttle_time_ms: int = int32(default=0)
-    results: list[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult)
+    results: list[Result] = array(Result)

@@ -1,26 +1,17 @@
-"""ApiVersions (API 18): which APIs and versions the broker speaks. A client's first request.
+"""ApiVersions (API 18): which APIs and versions the broker supports. A client's first request.
 
-A version that the broker does not know is answered with UNSUPPORTED_VERSION in the layout of
-version 0, and the response header never has tagged fields: whoever asks cannot know better yet.
+The broker answers a version that it does not support with UNSUPPORTED_VERSION in the layout of
+version 0, and the response header never has tagged fields: the client cannot know better yet.
 
 - 3: flexible; the client's software and its version (KIP-511); the cluster's features (KIP-584).
 - 4: a feature's lowest version may be 0 (KAFKA-17011).
 """
 
-from minikafka.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    boolean,
-    int16,
-    int32,
-    int64,
-    string,
-)
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, boolean, int16, int32, int64, string
 
 
-class ApiVersionsRequest(Request, api_key=18, versions="0-4", flexible="3+"):
+class Request(schema.Request, api_key=18, versions="0-4", flexible="3+"):
     client_software_name: str = string(versions="3+", default="")
     client_software_version: str = string(versions="3+", default="")
 
@@ -43,7 +34,7 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int = int16()
 
 
-class ApiVersionsResponse(Response, api_key=18, versions="0-4", flexible="3+"):
+class Response(schema.Response, api_key=18, versions="0-4", flexible="3+"):
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)
     throttle_time_ms: int = int32(versions="1+", default=0)

@@ -1,11 +1,10 @@
 """ConsumerGroupDescribe (API 69): state, members and assignments of consumer groups (KIP-848).
 
-Version 1 says which protocol each member speaks (KIP-1099).
+Version 1 adds the protocol that each member uses (KIP-1099).
 """
 
-from minikafka.protocol.schema import (
-    Request,
-    Response,
+from minikafka.protocol import schema
+from minikafka.protocol.fields import (
     Struct,
     array,
     boolean,
@@ -18,7 +17,7 @@ from minikafka.protocol.schema import (
 )
 
 
-class ConsumerGroupDescribeRequest(Request, api_key=69, versions="0-1", flexible="0+"):
+class Request(schema.Request, api_key=69, versions="0-1", flexible="0+"):
     group_ids: list[str] = array(string(), default_factory=list)
     include_authorized_operations: bool = boolean()
 
@@ -59,6 +58,6 @@ class DescribedGroup(Struct):
     authorized_operations: int = int32(default=-2147483648)
 
 
-class ConsumerGroupDescribeResponse(Response, api_key=69, versions="0-1", flexible="0+"):
+class Response(schema.Response, api_key=69, versions="0-1", flexible="0+"):
     throttle_time_ms: int = int32(default=0)
     groups: list[DescribedGroup] = array(DescribedGroup)

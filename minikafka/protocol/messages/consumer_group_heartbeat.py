@@ -1,23 +1,14 @@
 """ConsumerGroupHeartbeat (API 68): join, stay in, and leave a consumer group (KIP-848).
 
-The one request of the newer group protocol: what changed since the last heartbeat goes one way,
-the assignment comes back. ``member_epoch`` 0 joins, -1 leaves, -2 leaves for a static member that
-will come back.
+The only request of the newer group protocol: a member sends what changed since its last heartbeat
+and receives its assignment. ``member_epoch`` 0 joins, -1 leaves; a static member that will come
+back leaves with -2.
 
-- 1: subscription by regular expression; the client makes its own member id (KIP-1082).
+- 1: subscription by regular expression; the client generates its member id (KIP-1082).
 """
 
-from minikafka.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    int16,
-    int32,
-    nested,
-    string,
-    uuid,
-)
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int16, int32, nested, string, uuid
 
 
 class TopicPartitionsRequest(Struct):
@@ -25,7 +16,7 @@ class TopicPartitionsRequest(Struct):
     partitions: list[int] = array(int32(), default_factory=list)
 
 
-class ConsumerGroupHeartbeatRequest(Request, api_key=68, versions="0-1", flexible="0+"):
+class Request(schema.Request, api_key=68, versions="0-1", flexible="0+"):
     group_id: str = string()
     member_id: str = string()
     member_epoch: int = int32()
@@ -49,7 +40,7 @@ class Assignment(Struct):
     topic_partitions: list[TopicPartitionsResponse] = array(TopicPartitionsResponse)
 
 
-class ConsumerGroupHeartbeatResponse(Response, api_key=68, versions="0-1", flexible="0+"):
+class Response(schema.Response, api_key=68, versions="0-1", flexible="0+"):
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)

@@ -5,7 +5,8 @@
 - 3: resources of type user (KIP-373).
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int8, int16, int32, string
 
 
 class AclCreation(Struct):
@@ -18,7 +19,7 @@ class AclCreation(Struct):
     permission_type: int = int8()
 
 
-class CreateAclsRequest(Request, api_key=30, versions="1-3", flexible="2+"):
+class Request(schema.Request, api_key=30, versions="1-3", flexible="2+"):
     creations: list[AclCreation] = array(AclCreation)
 
 
@@ -27,6 +28,6 @@ class AclCreationResult(Struct):
     error_message: str | None = string(nullable="0+")
 
 
-class CreateAclsResponse(Response, api_key=30, versions="1-3", flexible="2+"):
+class Response(schema.Response, api_key=30, versions="1-3", flexible="2+"):
     throttle_time_ms: int = int32(default=0)
     results: list[AclCreationResult] = array(AclCreationResult)

@@ -1,15 +1,14 @@
 """CreateTopics (API 19): create topics, with their configuration.
 
-- 4: -1 stands for the broker's own number of partitions or replicas (KIP-464).
+- 4: -1 is the broker's default number of partitions or replicas (KIP-464).
 - 5: flexible; the response describes the new topic, and ``configs`` must not be null (KIP-525).
 - 6: may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
 - 7: the response has the topic id (KIP-516).
 """
 
-from minikafka.protocol.schema import (
+from minikafka.protocol import schema
+from minikafka.protocol.fields import (
     ZERO_UUID,
-    Request,
-    Response,
     Struct,
     array,
     boolean,
@@ -39,7 +38,7 @@ class CreatableTopic(Struct):
     configs: list[CreatableTopicConfig] = array(CreatableTopicConfig)
 
 
-class CreateTopicsRequest(Request, api_key=19, versions="2-7", flexible="5+"):
+class Request(schema.Request, api_key=19, versions="2-7", flexible="5+"):
     topics: list[CreatableTopic] = array(CreatableTopic)
     timeout_ms: int = int32(default=60000)
     validate_only: bool = boolean(default=False)
@@ -66,6 +65,6 @@ class CreatableTopicResult(Struct):
     )
 
 
-class CreateTopicsResponse(Response, api_key=19, versions="2-7", flexible="5+"):
+class Response(schema.Response, api_key=19, versions="2-7", flexible="5+"):
     throttle_time_ms: int = int32(default=0)
     topics: list[CreatableTopicResult] = array(CreatableTopicResult)

@@ -5,10 +5,11 @@
 - 3: resources of type user (KIP-373).
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int8, int16, int32, string
 
 
-class DeleteAclsFilter(Struct):
+class Filter(Struct):
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable="0+")
     pattern_type_filter: int = int8(default=3)
@@ -18,11 +19,11 @@ class DeleteAclsFilter(Struct):
     permission_type: int = int8()
 
 
-class DeleteAclsRequest(Request, api_key=31, versions="1-3", flexible="2+"):
-    filters: list[DeleteAclsFilter] = array(DeleteAclsFilter)
+class Request(schema.Request, api_key=31, versions="1-3", flexible="2+"):
+    filters: list[Filter] = array(Filter)
 
 
-class DeleteAclsMatchingAcl(Struct):
+class MatchingAcl(Struct):
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     resource_type: int = int8()
@@ -34,12 +35,12 @@ class DeleteAclsMatchingAcl(Struct):
     permission_type: int = int8()
 
 
-class DeleteAclsFilterResult(Struct):
+class FilterResult(Struct):
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
-    matching_acls: list[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl)
+    matching_acls: list[MatchingAcl] = array(MatchingAcl)
 
 
-class DeleteAclsResponse(Response, api_key=31, versions="1-3", flexible="2+"):
+class Response(schema.Response, api_key=31, versions="1-3", flexible="2+"):
     throttle_time_ms: int = int32(default=0)
-    filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult)
+    filter_results: list[FilterResult] = array(FilterResult)

@@ -3,10 +3,11 @@
 Version 2 is flexible.
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int16, int32, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int16, int32, string
 
 
-class DeleteGroupsRequest(Request, api_key=42, versions="0-2", flexible="2+"):
+class Request(schema.Request, api_key=42, versions="0-2", flexible="2+"):
     groups_names: list[str] = array(string(), default_factory=list)
 
 
@@ -15,6 +16,6 @@ class DeletableGroupResult(Struct):
     error_code: int = int16()
 
 
-class DeleteGroupsResponse(Response, api_key=42, versions="0-2", flexible="2+"):
+class Response(schema.Response, api_key=42, versions="0-2", flexible="2+"):
     throttle_time_ms: int = int32(default=0)
     results: list[DeletableGroupResult] = array(DeletableGroupResult)

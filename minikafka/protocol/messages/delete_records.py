@@ -1,37 +1,38 @@
 """DeleteRecords (API 21): move the start of partitions forward (KIP-107).
 
-Offset -1 stands for the high watermark. Version 2 is flexible.
+Offset -1 is the high watermark. Version 2 is flexible.
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int16, int32, int64, string
 
 
-class DeleteRecordsPartition(Struct):
+class Partition(Struct):
     partition_index: int = int32()
     offset: int = int64()
 
 
-class DeleteRecordsTopic(Struct):
+class Topic(Struct):
     name: str = string()
-    partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition)
+    partitions: list[Partition] = array(Partition)
 
 
-class DeleteRecordsRequest(Request, api_key=21, versions="0-2", flexible="2+"):
-    topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
+class Request(schema.Request, api_key=21, versions="0-2", flexible="2+"):
+    topics: list[Topic] = array(Topic)
     timeout_ms: int = int32()
 
 
-class DeleteRecordsPartitionResult(Struct):
+class PartitionResult(Struct):
     partition_index: int = int32()
     low_watermark: int = int64()
     error_code: int = int16()
 
 
-class DeleteRecordsTopicResult(Struct):
+class TopicResult(Struct):
     name: str = string()
-    partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult)
+    partitions: list[PartitionResult] = array(PartitionResult)
 
 
-class DeleteRecordsResponse(Response, api_key=21, versions="0-2", flexible="2+"):
+class Response(schema.Response, api_key=21, versions="0-2", flexible="2+"):
     throttle_time_ms: int = int32(default=0)
-    topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)
+    topics: list[TopicResult] = array(TopicResult)

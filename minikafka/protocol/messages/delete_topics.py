@@ -2,30 +2,21 @@
 
 - 3: may answer TOPIC_DELETION_DISABLED.
 - 4: flexible.
-- 5: a text beside the error code; may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
-- 6: topics go by name or by id, in ``topics`` (KIP-516).
+- 5: an error message; may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
+- 6: topics are named or given by id, in ``topics`` (KIP-516).
 """
 
-from minikafka.protocol.schema import (
-    ZERO_UUID,
-    Request,
-    Response,
-    Struct,
-    array,
-    int16,
-    int32,
-    string,
-    uuid,
-)
+from minikafka.protocol import schema
+from minikafka.protocol.fields import ZERO_UUID, Struct, array, int16, int32, string, uuid
 
 
-class DeleteTopicState(Struct):
+class TopicState(Struct):
     name: str | None = string(nullable="0+", default=None)
     topic_id: bytes = uuid()
 
 
-class DeleteTopicsRequest(Request, api_key=20, versions="1-6", flexible="4+"):
-    topics: list[DeleteTopicState] = array(DeleteTopicState, versions="6+", default_factory=list)
+class Request(schema.Request, api_key=20, versions="1-6", flexible="4+"):
+    topics: list[TopicState] = array(TopicState, versions="6+", default_factory=list)
     topic_names: list[str] = array(string(), versions="1-5", default_factory=list)
     timeout_ms: int = int32()
 
@@ -37,6 +28,6 @@ class DeletableTopicResult(Struct):
     error_message: str | None = string(versions="5+", nullable="5+", default=None)
 
 
-class DeleteTopicsResponse(Response, api_key=20, versions="1-6", flexible="4+"):
+class Response(schema.Response, api_key=20, versions="1-6", flexible="4+"):
     throttle_time_ms: int = int32(default=0)
     responses: list[DeletableTopicResult] = array(DeletableTopicResult)

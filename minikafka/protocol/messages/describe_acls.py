@@ -5,10 +5,11 @@
 - 3: resources of type user (KIP-373).
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int8, int16, int32, string
 
 
-class DescribeAclsRequest(Request, api_key=29, versions="1-3", flexible="2+"):
+class Request(schema.Request, api_key=29, versions="1-3", flexible="2+"):
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable="0+")
     pattern_type_filter: int = int8(default=3)
@@ -25,15 +26,15 @@ class AclDescription(Struct):
     permission_type: int = int8()
 
 
-class DescribeAclsResource(Struct):
+class Resource(Struct):
     resource_type: int = int8()
     resource_name: str = string()
     pattern_type: int = int8(default=3)
     acls: list[AclDescription] = array(AclDescription)
 
 
-class DescribeAclsResponse(Response, api_key=29, versions="1-3", flexible="2+"):
+class Response(schema.Response, api_key=29, versions="1-3", flexible="2+"):
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
-    resources: list[DescribeAclsResource] = array(DescribeAclsResource)
+    resources: list[Resource] = array(Resource)

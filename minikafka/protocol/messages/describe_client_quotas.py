@@ -3,18 +3,8 @@
 Version 1 is flexible.
 """
 
-from minikafka.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    boolean,
-    float64,
-    int8,
-    int16,
-    int32,
-    string,
-)
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, boolean, float64, int8, int16, int32, string
 
 
 class ComponentData(Struct):
@@ -23,7 +13,7 @@ class ComponentData(Struct):
     match: str | None = string(nullable="0+")
 
 
-class DescribeClientQuotasRequest(Request, api_key=48, versions="0-1", flexible="1+"):
+class Request(schema.Request, api_key=48, versions="0-1", flexible="1+"):
     components: list[ComponentData] = array(ComponentData)
     strict: bool = boolean()
 
@@ -43,7 +33,7 @@ class EntryData(Struct):
     values: list[ValueData] = array(ValueData)
 
 
-class DescribeClientQuotasResponse(Response, api_key=48, versions="0-1", flexible="1+"):
+class Response(schema.Response, api_key=48, versions="0-1", flexible="1+"):
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")

@@ -2,26 +2,17 @@
 
 Before version 6, a group that does not exist is described as Dead.
 
-- 3: what the asker may do with the group (KIP-430).
+- 3: the operations that the client is authorized for (KIP-430).
 - 4: static members (KIP-345).
 - 5: flexible.
-- 6: GROUP_ID_NOT_FOUND, with a text, for a group that does not exist (KIP-1043).
+- 6: GROUP_ID_NOT_FOUND, with a message, for a group that does not exist (KIP-1043).
 """
 
-from minikafka.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    boolean,
-    int16,
-    int32,
-    octets,
-    string,
-)
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, boolean, int16, int32, octets, string
 
 
-class DescribeGroupsRequest(Request, api_key=15, versions="0-6", flexible="5+"):
+class Request(schema.Request, api_key=15, versions="0-6", flexible="5+"):
     groups: list[str] = array(string(), default_factory=list)
     include_authorized_operations: bool = boolean(versions="3+", default=False)
 
@@ -46,6 +37,6 @@ class DescribedGroup(Struct):
     authorized_operations: int = int32(versions="3+", default=-2147483648)
 
 
-class DescribeGroupsResponse(Response, api_key=15, versions="0-6", flexible="5+"):
+class Response(schema.Response, api_key=15, versions="0-6", flexible="5+"):
     throttle_time_ms: int = int32(versions="1+", default=0)
     groups: list[DescribedGroup] = array(DescribedGroup)

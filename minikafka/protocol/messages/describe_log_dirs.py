@@ -3,20 +3,11 @@
 - 2: flexible.
 - 3: an error for the whole response.
 - 4: total and usable bytes of the volume (KIP-827).
-- 5: whether a directory takes no new partitions (KIP-1066).
+- 5: whether a directory is cordoned: it gets no new partitions (KIP-1066).
 """
 
-from minikafka.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    boolean,
-    int16,
-    int32,
-    int64,
-    string,
-)
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, boolean, int16, int32, int64, string
 
 
 class DescribableLogDirTopic(Struct):
@@ -24,32 +15,32 @@ class DescribableLogDirTopic(Struct):
     partitions: list[int] = array(int32(), default_factory=list)
 
 
-class DescribeLogDirsRequest(Request, api_key=35, versions="1-5", flexible="2+"):
+class Request(schema.Request, api_key=35, versions="1-5", flexible="2+"):
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
 
 
-class DescribeLogDirsPartition(Struct):
+class Partition(Struct):
     partition_index: int = int32()
     partition_size: int = int64()
     offset_lag: int = int64()
     is_future_key: bool = boolean()
 
 
-class DescribeLogDirsTopic(Struct):
+class Topic(Struct):
     name: str = string()
-    partitions: list[DescribeLogDirsPartition] = array(DescribeLogDirsPartition)
+    partitions: list[Partition] = array(Partition)
 
 
-class DescribeLogDirsResult(Struct):
+class Result(Struct):
     error_code: int = int16()
     log_dir: str = string()
-    topics: list[DescribeLogDirsTopic] = array(DescribeLogDirsTopic)
+    topics: list[Topic] = array(Topic)
     total_bytes: int = int64(versions="4+", default=-1)
     usable_bytes: int = int64(versions="4+", default=-1)
     is_cordoned: bool = boolean(versions="5+", default=False)
 
 
-class DescribeLogDirsResponse(Response, api_key=35, versions="1-5", flexible="2+"):
+class Response(schema.Response, api_key=35, versions="1-5", flexible="2+"):
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16(versions="3+", default=0)
-    results: list[DescribeLogDirsResult] = array(DescribeLogDirsResult)
+    results: list[Result] = array(Result)

@@ -1,9 +1,10 @@
-"""DescribeProducers (API 61): which producers a partition remembers (KIP-664).
+"""DescribeProducers (API 61): the producer state of partitions (KIP-664).
 
-It finds transactions that hang: those that hold back the last stable offset.
+It is used to find hanging transactions, which hold back the last stable offset.
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int16, int32, int64, string
 
 
 class TopicRequest(Struct):
@@ -11,7 +12,7 @@ class TopicRequest(Struct):
     partition_indexes: list[int] = array(int32(), default_factory=list)
 
 
-class DescribeProducersRequest(Request, api_key=61, versions="0", flexible="0+"):
+class Request(schema.Request, api_key=61, versions="0", flexible="0+"):
     topics: list[TopicRequest] = array(TopicRequest)
 
 
@@ -36,6 +37,6 @@ class TopicResponse(Struct):
     partitions: list[PartitionResponse] = array(PartitionResponse)
 
 
-class DescribeProducersResponse(Response, api_key=61, versions="0", flexible="0+"):
+class Response(schema.Response, api_key=61, versions="0", flexible="0+"):
     throttle_time_ms: int = int32(default=0)
     topics: list[TopicResponse] = array(TopicResponse)

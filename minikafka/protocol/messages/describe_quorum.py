@@ -1,13 +1,12 @@
-"""DescribeQuorum (API 55): who votes on the metadata log, and how far each has come (KIP-595).
+"""DescribeQuorum (API 55): the replicas of the metadata log, and their progress (KIP-595).
 
-- 1: when each replica last fetched, and when it last was caught up (KIP-836).
-- 2: texts beside error codes, the directories of replicas, the addresses of nodes (KIP-853).
+- 1: when each replica last fetched, and when it was last caught up (KIP-836).
+- 2: error messages, the directories of replicas, the addresses of nodes (KIP-853).
 """
 
-from minikafka.protocol.schema import (
+from minikafka.protocol import schema
+from minikafka.protocol.fields import (
     ZERO_UUID,
-    Request,
-    Response,
     Struct,
     array,
     int16,
@@ -28,7 +27,7 @@ class TopicDataRequest(Struct):
     partitions: list[PartitionDataRequest] = array(PartitionDataRequest)
 
 
-class DescribeQuorumRequest(Request, api_key=55, versions="0-2", flexible="0+"):
+class Request(schema.Request, api_key=55, versions="0-2", flexible="0+"):
     topics: list[TopicDataRequest] = array(TopicDataRequest)
 
 
@@ -67,7 +66,7 @@ class Node(Struct):
     listeners: list[Listener] = array(Listener)
 
 
-class DescribeQuorumResponse(Response, api_key=55, versions="0-2", flexible="0+"):
+class Response(schema.Response, api_key=55, versions="0-2", flexible="0+"):
     error_code: int = int16()
     error_message: str | None = string(versions="2+", nullable="2+", default="")
     topics: list[TopicDataResponse] = array(TopicDataResponse)

@@ -1,20 +1,10 @@
 """DescribeTopicPartitions (API 75): partitions of topics, page by page (KIP-966).
 
-``next_cursor`` of one response is the ``cursor`` of the next request; null when there is no more.
+``next_cursor`` of one response is the ``cursor`` of the next request; null after the last page.
 """
 
-from minikafka.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    boolean,
-    int16,
-    int32,
-    nested,
-    string,
-    uuid,
-)
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, boolean, int16, int32, nested, string, uuid
 
 
 class TopicRequest(Struct):
@@ -26,13 +16,13 @@ class CursorRequest(Struct):
     partition_index: int = int32()
 
 
-class DescribeTopicPartitionsRequest(Request, api_key=75, versions="0", flexible="0+"):
+class Request(schema.Request, api_key=75, versions="0", flexible="0+"):
     topics: list[TopicRequest] = array(TopicRequest)
     response_partition_limit: int = int32(default=2000)
     cursor: CursorRequest | None = nested(CursorRequest, nullable="0+", default=None)
 
 
-class DescribeTopicPartitionsResponsePartition(Struct):
+class Partition(Struct):
     error_code: int = int16()
     partition_index: int = int32()
     leader_id: int = int32()
@@ -44,14 +34,12 @@ class DescribeTopicPartitionsResponsePartition(Struct):
     offline_replicas: list[int] = array(int32(), default_factory=list)
 
 
-class DescribeTopicPartitionsResponseTopic(Struct):
+class Topic(Struct):
     error_code: int = int16()
     name: str | None = string(nullable="0+")
     topic_id: bytes = uuid()
     is_internal: bool = boolean(default=False)
-    partitions: list[DescribeTopicPartitionsResponsePartition] = array(
-        DescribeTopicPartitionsResponsePartition
-    )
+    partitions: list[Partition] = array(Partition)
     topic_authorized_operations: int = int32(default=-2147483648)
 
 
@@ -60,7 +48,7 @@ class CursorResponse(Struct):
     partition_index: int = int32()
 
 
-class DescribeTopicPartitionsResponse(Response, api_key=75, versions="0", flexible="0+"):
+class Response(schema.Response, api_key=75, versions="0", flexible="0+"):
     throttle_time_ms: int = int32(default=0)
-    topics: list[DescribeTopicPartitionsResponseTopic] = array(DescribeTopicPartitionsResponseTopic)
+    topics: list[Topic] = array(Topic)
     next_cursor: CursorResponse | None = nested(CursorResponse, nullable="0+", default=None)

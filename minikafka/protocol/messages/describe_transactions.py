@@ -1,9 +1,10 @@
 """DescribeTransactions (API 65): state and partitions of transactions (KIP-664)."""
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int16, int32, int64, string
 
 
-class DescribeTransactionsRequest(Request, api_key=65, versions="0", flexible="0+"):
+class Request(schema.Request, api_key=65, versions="0", flexible="0+"):
     transactional_ids: list[str] = array(string(), default_factory=list)
 
 
@@ -23,6 +24,6 @@ class TransactionState(Struct):
     topics: list[TopicData] = array(TopicData)
 
 
-class DescribeTransactionsResponse(Response, api_key=65, versions="0", flexible="0+"):
+class Response(schema.Response, api_key=65, versions="0", flexible="0+"):
     throttle_time_ms: int = int32(default=0)
     transaction_states: list[TransactionState] = array(TransactionState)

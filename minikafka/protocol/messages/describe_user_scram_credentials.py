@@ -3,14 +3,15 @@
 ``mechanism`` is 1 for SCRAM-SHA-256, 2 for SCRAM-SHA-512. Null users ask for all.
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int8, int16, int32, string
 
 
 class UserName(Struct):
     name: str = string()
 
 
-class DescribeUserScramCredentialsRequest(Request, api_key=50, versions="0", flexible="0+"):
+class Request(schema.Request, api_key=50, versions="0", flexible="0+"):
     users: list[UserName] | None = array(UserName, nullable="0+")
 
 
@@ -19,15 +20,15 @@ class CredentialInfo(Struct):
     iterations: int = int32()
 
 
-class DescribeUserScramCredentialsResult(Struct):
+class Result(Struct):
     user: str = string()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     credential_infos: list[CredentialInfo] = array(CredentialInfo)
 
 
-class DescribeUserScramCredentialsResponse(Response, api_key=50, versions="0", flexible="0+"):
+class Response(schema.Response, api_key=50, versions="0", flexible="0+"):
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
-    results: list[DescribeUserScramCredentialsResult] = array(DescribeUserScramCredentialsResult)
+    results: list[Result] = array(Result)

@@ -1,11 +1,12 @@
-"""ElectLeaders (API 43): let another replica lead.
+"""ElectLeaders (API 43): elect the preferred, or any live, replica as leader.
 
 - 0: the preferred replica (KIP-183).
 - 1: ``election_type``: 0 preferred, 1 unclean (KIP-460).
 - 2: flexible.
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int8, int16, int32, string
 
 
 class TopicPartitions(Struct):
@@ -13,7 +14,7 @@ class TopicPartitions(Struct):
     partitions: list[int] = array(int32(), default_factory=list)
 
 
-class ElectLeadersRequest(Request, api_key=43, versions="0-2", flexible="2+"):
+class Request(schema.Request, api_key=43, versions="0-2", flexible="2+"):
     election_type: int = int8(versions="1+", default=0)
     topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, nullable="0+")
     timeout_ms: int = int32(default=60000)
@@ -30,7 +31,7 @@ class ReplicaElectionResult(Struct):
     partition_result: list[PartitionResult] = array(PartitionResult)
 
 
-class ElectLeadersResponse(Response, api_key=43, versions="0-2", flexible="2+"):
+class Response(schema.Response, api_key=43, versions="0-2", flexible="2+"):
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16(versions="1+", default=0)
     replica_election_results: list[ReplicaElectionResult] = array(ReplicaElectionResult)

@@ -1,25 +1,24 @@
 """Fetch (API 1): a consumer or a follower reads record batches from partitions.
 
 - 4: the isolation level; aborted transactions in the response (KIP-98).
-- 5: the log start offset, both ways (KIP-107).
-- 7: sessions: only partitions that changed are named; ``forgotten_topics_data`` leave (KIP-227).
-- 9: the leader epoch that the reader knows; a wrong one is fenced (KIP-320).
-- 10: batches may come compressed with zstd (KIP-110).
-- 11: the reader's rack, and a replica that it had better read from (KIP-392).
-- 12: flexible; the epoch of the last fetched record, and where the logs part (KIP-595).
-- 13: topics go by id, no longer by name (KIP-516).
+- 5: the log start offset, in requests and responses (KIP-107).
+- 7: incremental sessions; ``forgotten_topics_data`` are removed from the session (KIP-227).
+- 9: the reader's leader epoch, to fence it if it is stale (KIP-320).
+- 10: batches may be compressed with zstd (KIP-110).
+- 11: the reader's rack, and the replica that it should read from (KIP-392).
+- 12: flexible; the epoch of the last fetched record, and where the logs diverge (KIP-595).
+- 13: topic ids replace topic names (KIP-516).
 - 14: may answer OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405).
-- 15: a follower says its broker epoch too, in ``replica_state`` (KIP-903).
-- 16: the address of the new leader, for whoever asked the wrong broker (KIP-951).
+- 15: a follower sends its broker epoch too, in ``replica_state`` (KIP-903).
+- 16: the address of the new leader, when the request reaches another broker (KIP-951).
 - 17: the directory of a follower's replica (KIP-853).
 - 18: the high watermark that a follower knows (KIP-1166).
 """
 
-from minikafka.protocol.schema import (
+from minikafka.protocol import schema
+from minikafka.protocol.fields import (
     ZERO_UUID,
     Payload,
-    Request,
-    Response,
     Struct,
     array,
     int8,
@@ -38,7 +37,7 @@ class ReplicaState(Struct):
     replica_epoch: int = int64(default=-1)
 
 
-class FetchPartition(Struct):
+class Partition(Struct):
     partition: int = int32()
     current_leader_epoch: int = int32(versions="9+", default=-1)
     fetch_offset: int = int64()
@@ -49,10 +48,10 @@ class FetchPartition(Struct):
     high_watermark: int = int64(versions="18+", default=9223372036854775807, tag=1)
 
 
-class FetchTopic(Struct):
+class Topic(Struct):
     topic_id: bytes = uuid(versions="13+", default=ZERO_UUID)
     topic: str = string(versions="4-12", default="")
-    partitions: list[FetchPartition] = array(FetchPartition)
+    partitions: list[Partition] = array(Partition)
 
 
 class ForgottenTopic(Struct):
@@ -61,7 +60,7 @@ class ForgottenTopic(Struct):
     partitions: list[int] = array(int32(), default_factory=list)
 
 
-class FetchRequest(Request, api_key=1, versions="4-18", flexible="12+"):
+class Request(schema.Request, api_key=1, versions="4-18", flexible="12+"):
     cluster_id: str | None = string(versions="12+", nullable="12+", default=None, tag=0)
     replica_state: ReplicaState = nested(
         ReplicaState, versions="15+", default_factory=ReplicaState, tag=1
@@ -73,7 +72,7 @@ class FetchRequest(Request, api_key=1, versions="4-18", flexible="12+"):
     isolation_level: int = int8(default=0)
     session_id: int = int32(versions="7+", default=0)
     session_epoch: int = int32(versions="7+", default=-1)
-    topics: list[FetchTopic] = array(FetchTopic)
+    topics: list[Topic] = array(Topic)
     forgotten_topics_data: list[ForgottenTopic] = array(
         ForgottenTopic, versions="7+", default_factory=list
     )
@@ -118,7 +117,7 @@ class PartitionData(Struct):
     records: Payload | None = payload(nullable="0+")
 
 
-class FetchableTopicResponse(Struct):
+class TopicResponse(Struct):
     topic_id: bytes = uuid(versions="13+", default=ZERO_UUID)
     topic: str = string(versions="4-12", default="")
     partitions: list[PartitionData] = array(PartitionData)
@@ -131,11 +130,11 @@ class NodeEndpoint(Struct):
     rack: str | None = string(nullable="0+", default=None)
 
 
-class FetchResponse(Response, api_key=1, versions="4-18", flexible="12+"):
+class Response(schema.Response, api_key=1, versions="4-18", flexible="12+"):
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16(versions="7+", default=0)
     session_id: int = int32(versions="7+", default=0)
-    responses: list[FetchableTopicResponse] = array(FetchableTopicResponse)
+    responses: list[TopicResponse] = array(TopicResponse)
     node_endpoints: list[NodeEndpoint] = array(
         NodeEndpoint, versions="16+", default_factory=list, tag=0
     )

@@ -5,10 +5,11 @@
 - 5: only certain types; the type of each (KIP-848).
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int16, int32, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int16, int32, string
 
 
-class ListGroupsRequest(Request, api_key=16, versions="0-5", flexible="3+"):
+class Request(schema.Request, api_key=16, versions="0-5", flexible="3+"):
     states_filter: list[str] = array(string(), versions="4+", default_factory=list)
     types_filter: list[str] = array(string(), versions="5+", default_factory=list)
 
@@ -20,7 +21,7 @@ class ListedGroup(Struct):
     group_type: str = string(versions="5+", default="")
 
 
-class ListGroupsResponse(Response, api_key=16, versions="0-5", flexible="3+"):
+class Response(schema.Response, api_key=16, versions="0-5", flexible="3+"):
     throttle_time_ms: int = int32(versions="1+", default=0)
     error_code: int = int16()
     groups: list[ListedGroup] = array(ListedGroup)

@@ -1,50 +1,41 @@
-"""ListOffsets (API 2): the offset at a point in time, or at an end of the log.
+"""ListOffsets (API 2): look up an offset by timestamp, or at either end of the log.
 
-``timestamp`` is in milliseconds; -1 stands for the end of the log, -2 for its start.
+``timestamp`` is in milliseconds; -1 is the end of the log, -2 its start.
 
 - 2: the isolation level: the end of the log is the last stable offset for ``read_committed``.
-- 4: leader epochs, both ways (KIP-320).
+- 4: leader epochs, in requests and responses (KIP-320).
 - 5: may answer OFFSET_NOT_AVAILABLE right after an election (KIP-207).
 - 6: flexible.
 - 7: timestamp -3: the record with the largest timestamp (KIP-734).
-- 8: -4: the start of what is stored locally (KIP-405).
-- 9: -5: the last offset in tiered storage (KIP-1005).
-- 10: a timeout for looking into tiered storage (KIP-1075).
-- 11: -6: the first offset that still waits for its upload (KIP-1023).
+- 8: timestamp -4: the local log start offset (KIP-405).
+- 9: timestamp -5: the last offset in tiered storage (KIP-1005).
+- 10: a timeout for reading tiered storage (KIP-1075).
+- 11: timestamp -6: the first offset that is not yet in tiered storage (KIP-1023).
 """
 
-from minikafka.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    int8,
-    int16,
-    int32,
-    int64,
-    string,
-)
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int8, int16, int32, int64, string
 
 
-class ListOffsetsPartition(Struct):
+class Partition(Struct):
     partition_index: int = int32()
     current_leader_epoch: int = int32(versions="4+", default=-1)
     timestamp: int = int64()
 
 
-class ListOffsetsTopic(Struct):
+class Topic(Struct):
     name: str = string()
-    partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
+    partitions: list[Partition] = array(Partition)
 
 
-class ListOffsetsRequest(Request, api_key=2, versions="1-11", flexible="6+"):
+class Request(schema.Request, api_key=2, versions="1-11", flexible="6+"):
     replica_id: int = int32()
     isolation_level: int = int8(versions="2+", default=0)
-    topics: list[ListOffsetsTopic] = array(ListOffsetsTopic)
+    topics: list[Topic] = array(Topic)
     timeout_ms: int = int32(versions="10+", default=0)
 
 
-class ListOffsetsPartitionResponse(Struct):
+class PartitionResponse(Struct):
     partition_index: int = int32()
     error_code: int = int16()
     timestamp: int = int64(default=-1)
@@ -52,11 +43,11 @@ class ListOffsetsPartitionResponse(Struct):
     leader_epoch: int = int32(versions="4+", default=-1)
 
 
-class ListOffsetsTopicResponse(Struct):
+class TopicResponse(Struct):
     name: str = string()
-    partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
+    partitions: list[PartitionResponse] = array(PartitionResponse)
 
 
-class ListOffsetsResponse(Response, api_key=2, versions="1-11", flexible="6+"):
+class Response(schema.Response, api_key=2, versions="1-11", flexible="6+"):
     throttle_time_ms: int = int32(versions="2+", default=0)
-    topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)
+    topics: list[TopicResponse] = array(TopicResponse)

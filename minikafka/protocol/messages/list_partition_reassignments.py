@@ -1,21 +1,20 @@
-"""ListPartitionReassignments (API 46): partitions that are on the move (KIP-455).
+"""ListPartitionReassignments (API 46): ongoing reassignments (KIP-455).
 
-Null topics ask for all.
+Null topics request all.
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int16, int32, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int16, int32, string
 
 
-class ListPartitionReassignmentsTopics(Struct):
+class Topic(Struct):
     name: str = string()
     partition_indexes: list[int] = array(int32(), default_factory=list)
 
 
-class ListPartitionReassignmentsRequest(Request, api_key=46, versions="0", flexible="0+"):
+class Request(schema.Request, api_key=46, versions="0", flexible="0+"):
     timeout_ms: int = int32(default=60000)
-    topics: list[ListPartitionReassignmentsTopics] | None = array(
-        ListPartitionReassignmentsTopics, nullable="0+"
-    )
+    topics: list[Topic] | None = array(Topic, nullable="0+")
 
 
 class OngoingPartitionReassignment(Struct):
@@ -30,7 +29,7 @@ class OngoingTopicReassignment(Struct):
     partitions: list[OngoingPartitionReassignment] = array(OngoingPartitionReassignment)
 
 
-class ListPartitionReassignmentsResponse(Response, api_key=46, versions="0", flexible="0+"):
+class Response(schema.Response, api_key=46, versions="0", flexible="0+"):
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")

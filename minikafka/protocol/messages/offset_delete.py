@@ -1,33 +1,34 @@
-"""OffsetDelete (API 47): forget a group's offsets of topics that it no longer reads (KIP-496)."""
+"""OffsetDelete (API 47): delete a group's offsets for topics that it no longer reads (KIP-496)."""
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int16, int32, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int16, int32, string
 
 
-class OffsetDeleteRequestPartition(Struct):
+class RequestPartition(Struct):
     partition_index: int = int32()
 
 
-class OffsetDeleteRequestTopic(Struct):
+class RequestTopic(Struct):
     name: str = string()
-    partitions: list[OffsetDeleteRequestPartition] = array(OffsetDeleteRequestPartition)
+    partitions: list[RequestPartition] = array(RequestPartition)
 
 
-class OffsetDeleteRequest(Request, api_key=47, versions="0"):
+class Request(schema.Request, api_key=47, versions="0"):
     group_id: str = string()
-    topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)
+    topics: list[RequestTopic] = array(RequestTopic)
 
 
-class OffsetDeleteResponsePartition(Struct):
+class ResponsePartition(Struct):
     partition_index: int = int32()
     error_code: int = int16()
 
 
-class OffsetDeleteResponseTopic(Struct):
+class ResponseTopic(Struct):
     name: str = string()
-    partitions: list[OffsetDeleteResponsePartition] = array(OffsetDeleteResponsePartition)
+    partitions: list[ResponsePartition] = array(ResponsePartition)
 
 
-class OffsetDeleteResponse(Response, api_key=47, versions="0"):
+class Response(schema.Response, api_key=47, versions="0"):
     error_code: int = int16()
     throttle_time_ms: int = int32(default=0)
-    topics: list[OffsetDeleteResponseTopic] = array(OffsetDeleteResponseTopic)
+    topics: list[ResponseTopic] = array(ResponseTopic)

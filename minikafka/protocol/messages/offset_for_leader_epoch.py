@@ -1,29 +1,30 @@
 """OffsetForLeaderEpoch (API 23): where a leader epoch ended (KIP-101, KIP-279).
 
-Followers ask before they truncate, consumers to notice that records they read are gone (KIP-320).
+Followers use it to truncate, consumers to detect that records they read were lost (KIP-320).
 
-- 2: the leader epoch that the asker knows; a wrong one is fenced.
-- 3: the replica that asks; -2 may look beyond the high watermark.
+- 2: the client's leader epoch, to fence it if it is stale.
+- 3: the replica id of the sender; -2 may see beyond the high watermark.
 - 4: flexible.
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int16, int32, int64, string
 
 
-class OffsetForLeaderPartition(Struct):
+class Partition(Struct):
     partition: int = int32()
     current_leader_epoch: int = int32(default=-1)
     leader_epoch: int = int32()
 
 
-class OffsetForLeaderTopic(Struct):
+class Topic(Struct):
     topic: str = string()
-    partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
+    partitions: list[Partition] = array(Partition)
 
 
-class OffsetForLeaderEpochRequest(Request, api_key=23, versions="2-4", flexible="4+"):
+class Request(schema.Request, api_key=23, versions="2-4", flexible="4+"):
     replica_id: int = int32(versions="3+", default=-2)
-    topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
+    topics: list[Topic] = array(Topic)
 
 
 class EpochEndOffset(Struct):
@@ -33,11 +34,11 @@ class EpochEndOffset(Struct):
     end_offset: int = int64(default=-1)
 
 
-class OffsetForLeaderTopicResult(Struct):
+class TopicResult(Struct):
     topic: str = string()
     partitions: list[EpochEndOffset] = array(EpochEndOffset)
 
 
-class OffsetForLeaderEpochResponse(Response, api_key=23, versions="2-4", flexible="4+"):
+class Response(schema.Response, api_key=23, versions="2-4", flexible="4+"):
     throttle_time_ms: int = int32(default=0)
-    topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)
+    topics: list[TopicResult] = array(TopicResult)

@@ -1,26 +1,25 @@
 """Produce (API 0): a producer appends record batches to partitions.
 
-A request with ``acks=0`` gets no response at all.
+A request with ``acks=0`` gets no response.
 
 - 3: record batches of format 2, the transactional id.
-- 5: the response says where the log starts.
+- 5: the log start offset, in the response.
 - 7: batches may be compressed with zstd (KIP-110).
-- 8: which records made a batch fail, and a text (KIP-467).
+- 8: which records made a batch fail, and an error message (KIP-467).
 - 9: flexible.
-- 10: who leads now, for whoever asked the wrong broker (KIP-951).
+- 10: the current leader, when the request reaches another broker (KIP-951).
 - 11: may answer TRANSACTION_ABORTABLE (KIP-890).
-- 12: in a transaction, a partition joins it by being written to (KIP-890).
-- 13: topics go by id, no longer by name (KIP-516).
+- 12: writing to a partition adds it to the transaction (KIP-890).
+- 13: topic ids replace topic names (KIP-516).
 
 Versions 0 to 2 carried older formats. Apache Kafka 4 has none of them, but still announces them,
 because librdkafka looks at the lowest version to decide what the broker can do (KAFKA-18659).
 """
 
-from minikafka.protocol.schema import (
+from minikafka.protocol import schema
+from minikafka.protocol.fields import (
     ZERO_UUID,
     Payload,
-    Request,
-    Response,
     Struct,
     array,
     int16,
@@ -33,22 +32,22 @@ from minikafka.protocol.schema import (
 )
 
 
-class PartitionProduceData(Struct):
+class PartitionData(Struct):
     index: int = int32()
     records: Payload | None = payload(nullable="0+")
 
 
-class TopicProduceData(Struct):
+class TopicData(Struct):
     topic_id: bytes = uuid(versions="13+", default=ZERO_UUID)
     name: str = string(versions="3-12", default="")
-    partition_data: list[PartitionProduceData] = array(PartitionProduceData)
+    partition_data: list[PartitionData] = array(PartitionData)
 
 
-class ProduceRequest(Request, api_key=0, versions="3-13", flexible="9+"):
+class Request(schema.Request, api_key=0, versions="3-13", flexible="9+"):
     transactional_id: str | None = string(nullable="0+", default=None)
     acks: int = int16()
     timeout_ms: int = int32()
-    topic_data: list[TopicProduceData] = array(TopicProduceData)
+    topic_data: list[TopicData] = array(TopicData)
 
 
 class BatchIndexAndErrorMessage(Struct):
@@ -61,7 +60,7 @@ class LeaderIdAndEpoch(Struct):
     leader_epoch: int = int32(default=-1)
 
 
-class PartitionProduceResponse(Struct):
+class PartitionResponse(Struct):
     index: int = int32()
     error_code: int = int16()
     base_offset: int = int64()
@@ -76,10 +75,10 @@ class PartitionProduceResponse(Struct):
     )
 
 
-class TopicProduceResponse(Struct):
+class TopicResponse(Struct):
     topic_id: bytes = uuid(versions="13+", default=ZERO_UUID)
     name: str = string(versions="3-12", default="")
-    partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse)
+    partition_responses: list[PartitionResponse] = array(PartitionResponse)
 
 
 class NodeEndpoint(Struct):
@@ -89,8 +88,8 @@ class NodeEndpoint(Struct):
     rack: str | None = string(nullable="0+", default=None)
 
 
-class ProduceResponse(Response, api_key=0, versions="3-13", flexible="9+"):
-    responses: list[TopicProduceResponse] = array(TopicProduceResponse)
+class Response(schema.Response, api_key=0, versions="3-13", flexible="9+"):
+    responses: list[TopicResponse] = array(TopicResponse)
     throttle_time_ms: int = int32(default=0)
     node_endpoints: list[NodeEndpoint] = array(
         NodeEndpoint, versions="10+", default_factory=list, tag=0

@@ -1,17 +1,18 @@
 """SaslAuthenticate (API 36): one step of a SASL exchange (KIP-152).
 
-- 1: how long the session lasts until the client has to authenticate again (KIP-368).
+- 1: the session lifetime, after which the client must reauthenticate (KIP-368).
 - 2: flexible.
 """
 
-from minikafka.protocol.schema import Request, Response, int16, int64, octets, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import int16, int64, octets, string
 
 
-class SaslAuthenticateRequest(Request, api_key=36, versions="0-2", flexible="2+"):
+class Request(schema.Request, api_key=36, versions="0-2", flexible="2+"):
     auth_bytes: bytes = octets()
 
 
-class SaslAuthenticateResponse(Response, api_key=36, versions="0-2", flexible="2+"):
+class Response(schema.Response, api_key=36, versions="0-2", flexible="2+"):
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     auth_bytes: bytes = octets()

@@ -1,27 +1,28 @@
-"""TxnOffsetCommit (API 28): offsets that count when the transaction commits (KIP-98).
+"""TxnOffsetCommit (API 28): commit offsets as part of a transaction (KIP-98).
 
 - 2: the leader epoch of the last record read (KIP-320).
 - 3: flexible; member and generation, so that a zombie member is fenced (KIP-447).
 - 4: may answer TRANSACTION_ABORTABLE (KIP-890).
-- 5: in a transaction, AddOffsetsToTxn is no longer needed before (KIP-890).
+- 5: AddOffsetsToTxn is no longer needed first (KIP-890).
 """
 
-from minikafka.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from minikafka.protocol import schema
+from minikafka.protocol.fields import Struct, array, int16, int32, int64, string
 
 
-class TxnOffsetCommitRequestPartition(Struct):
+class RequestPartition(Struct):
     partition_index: int = int32()
     committed_offset: int = int64()
     committed_leader_epoch: int = int32(versions="2+", default=-1)
     committed_metadata: str | None = string(nullable="0+")
 
 
-class TxnOffsetCommitRequestTopic(Struct):
+class RequestTopic(Struct):
     name: str = string()
-    partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
+    partitions: list[RequestPartition] = array(RequestPartition)
 
 
-class TxnOffsetCommitRequest(Request, api_key=28, versions="0-5", flexible="3+"):
+class Request(schema.Request, api_key=28, versions="0-5", flexible="3+"):
     transactional_id: str = string()
     group_id: str = string()
     producer_id: int = int64()
@@ -29,19 +30,19 @@ class TxnOffsetCommitRequest(Request, api_key=28, versions="0-5", flexible="3+")
     generation_id: int = int32(versions="3+", default=-1)
     member_id: str = string(versions="3+", default="")
     group_instance_id: str | None = string(versions="3+", nullable="3+", default=None)
-    topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic)
+    topics: list[RequestTopic] = array(RequestTopic)
 
 
-class TxnOffsetCommitResponsePartition(Struct):
+class ResponsePartition(Struct):
     partition_index: int = int32()
     error_code: int = int16()
 
 
-class TxnOffsetCommitResponseTopic(Struct):
+class ResponseTopic(Struct):
     name: str = string()
-    partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
+    partitions: list[ResponsePartition] = array(ResponsePartition)
 
 
-class TxnOffsetCommitResponse(Response, api_key=28, versions="0-5", flexible="3+"):
+class Response(schema.Response, api_key=28, versions="0-5", flexible="3+"):
     throttle_time_ms: int = int32(default=0)
-    topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)
+    topics: list[ResponseTopic] = array(ResponseTopic)

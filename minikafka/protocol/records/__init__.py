@@ -1,14 +1,13 @@
 """Record batches, message format 2: what producers send, logs store and consumers get.
 
-    batch         header: parse, check the CRC, stamp offset and epoch
+    batch         the header: parse it, check the CRC, stamp offset and epoch
     record        batch -> records
-    builder       records -> batch; assembly puts the header in front
-    compaction    some records of a batch -> batch
+    builder       records -> batch; assembly adds the header
     control       transaction markers
-    compression   the five codecs; frame_bounds keeps bombs from exploding
-    varint        the integers inside a record
+    compression   the five codecs; frame_bounds stops decompression bombs
+    varint        the zigzag integers inside a record
 
-Older message formats (magic 0 and 1) are refused.
+Message formats 0 and 1 are refused.
 """
 
 from minikafka.protocol.records.assembly import BatchFields, assemble_batch
@@ -22,8 +21,11 @@ from minikafka.protocol.records.batch import (
     parse_batch_header,
     rewrite_header,
 )
-from minikafka.protocol.records.builder import BatchBuilder, encode_batch
-from minikafka.protocol.records.compaction import encode_retained_records
+from minikafka.protocol.records.builder import (
+    BatchBuilder,
+    encode_batch,
+    encode_retained_records,
+)
 from minikafka.protocol.records.compression import Compression, compress, decompress
 from minikafka.protocol.records.control import (
     ControlType,

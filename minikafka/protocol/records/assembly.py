@@ -1,4 +1,4 @@
-"""Put a header in front of encoded records."""
+"""Encoded records to a batch: compress them and add the header."""
 
 import struct
 from typing import TypedDict, Unpack
@@ -22,26 +22,23 @@ from minikafka.protocol.records.compression import Compression, compress
 
 
 class BatchFields(TypedDict, total=False):
-    """What a batch says about itself and its producer, each with its default."""
+    """Optional fields of a batch header."""
 
     base_offset: int
-    """Offset of the first record the batch ever had; default 0, for the leader to assign."""
+    """Offset of the first record that the batch ever had; default 0, for the leader to assign."""
     partition_leader_epoch: int
     """Epoch of the leader that appends the batch; default -1, for the leader to assign."""
     compression: Compression
-    """Codec of the records; default none."""
     level: int | None
-    """Effort of the codec, in its own scale; default the codec's default."""
+    """Compression level, on the codec's own scale; default the codec's default."""
     producer_id: int
     """Default -1: the producer is not idempotent."""
     producer_epoch: int
-    """Default -1."""
     base_sequence: int
-    """Sequence of the record with base_offset; default -1: there are none."""
+    """Sequence of the first record that the batch ever had; default -1: no sequences."""
     is_transactional: bool
-    """Whether the batch belongs to a transaction; default no."""
     is_control: bool
-    """Whether its record is a transaction marker; default no."""
+    """Whether its record is a control record, such as a transaction marker."""
 
 
 def assemble_batch(
@@ -55,27 +52,27 @@ def assemble_batch(
     has_delete_horizon: bool = False,
     **fields: Unpack[BatchFields],
 ) -> bytearray:
-    """Compress encoded records and put a batch header with the right CRC in front of them.
+    """Compress encoded records and add a batch header with the right CRC.
 
     Args:
-        records: The encoded records, not compressed; empty for a batch that only remembers its
-            producer.
-        record_count: How many they are.
-        last_offset_delta: Offset of the last record the batch ever had, minus base_offset.
+        records: The encoded records, uncompressed; empty for a batch that only keeps its producer's
+            state.
+        record_count: The number of records.
+        last_offset_delta: Offset of the last record that the batch ever had, minus base_offset.
         base_timestamp: What the timestamp deltas in `records` are relative to.
-        max_timestamp: Largest timestamp of a record, or the time of the append.
+        max_timestamp: The largest timestamp of a record, or the time of the append.
         has_log_append_time: Whether max_timestamp is the timestamp of every record.
         has_delete_horizon: Whether base_timestamp is a delete horizon (KIP-534).
         **fields: See `BatchFields`.
 
     Raises:
-        ValueError: a field that does not fit into the header, a batch of 2 GiB or more, or no such
-            compression level.
+        ValueError: a field does not fit into the header, the batch is 2 GiB or more, or the codec
+            has no such level.
     """
     compression = fields.get("compression", Compression.NONE)
     level = fields.get("level")
     if level is not None or (records and compression):
-        compressed = compress(compression, records, level)  # refuses an unknown level in any case
+        compressed = compress(compression, records, level)  # checks the level even without records
         records = compressed if records else records
     attributes = (
         compression

@@ -1,7 +1,7 @@
 """The 61-byte header of a record batch: read it, check its CRC, stamp a new one.
 
-A batch is what a producer sends, a broker stores and a consumer gets, byte for byte. The broker
-only ever looks at this header and writes a fresh one in front of the untouched payload.
+Producers send batches, brokers store them and consumers receive them, byte for byte. A broker reads
+only this header and replaces it in front of the unchanged payload.
 
     offset size field                    covered by the CRC
          0    8 base_offset              no: the leader assigns it
@@ -37,10 +37,10 @@ BATCH_HEADER_SIZE_BYTES: Final = 61
 """Size of a batch without records: Kafka calls it RECORD_BATCH_OVERHEAD."""
 
 LOG_OVERHEAD_SIZE_BYTES: Final = 12
-"""base_offset and batch_length: what stands before the bytes that batch_length counts."""
+"""base_offset and batch_length, which batch_length does not count."""
 
 BATCH_SIZE_BYTES_MAX: Final = 0x7FFFFFFF
-"""batch_length is a signed 32-bit integer; that a reader can add its size in one is kindness."""
+"""batch_length is a signed 32-bit integer; so that readers can add 12 to it, the sum is one too."""
 
 BATCH_LENGTH_MIN: Final = BATCH_HEADER_SIZE_BYTES - LOG_OVERHEAD_SIZE_BYTES
 
@@ -64,13 +64,13 @@ SEQUENCE_MAX: Final = 0x7FFFFFFF
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 CHECKED_PART: Final = Struct(">hiqqqhii")  # the header from attributes on
 UNCHECKED_PART: Final = Struct(">qiibI")  # the header up to attributes
-CHECKED_OFFSET: Final = 21  # where the bytes that the CRC covers begin
+CHECKED_OFFSET: Final = 21  # where the CRC starts
 
 _COMPRESSIONS: Final = {int(codec): codec for codec in Compression}
 
 
 class BatchHeader(NamedTuple):
-    """The fields of a batch header, in the order they have on the wire."""
+    """The fields of a batch header, in wire order."""
 
     base_offset: int
     batch_length: int
@@ -93,12 +93,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record the batch ever had; compaction may have removed it."""
+        """Offset of the last record that the batch ever had; compaction may have removed it."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """Where the batch after this one begins, at the earliest."""
+        """The smallest base offset of the batch that follows."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -106,7 +106,7 @@ class BatchHeader(NamedTuple):
         """Codec of the records.
 
         Raises:
-            CorruptBatchError: the attributes name none of the five codecs.
+            CorruptBatchError: the attributes name an unknown codec.
         """
         codec = _COMPRESSIONS.get(self.attributes & COMPRESSION_MASK)
         if codec is None:
@@ -123,17 +123,16 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
         return self.attributes & TRANSACTIONAL_FLAG != 0
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a control record (a transaction marker), not user records."""
+        """Whether it holds a control record, such as a transaction marker, not user records."""
         return self.attributes & CONTROL_FLAG != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether base_timestamp is the time from which tombstones here may go (KIP-534)."""
+        """Whether base_timestamp is the time from which tombstones may be removed (KIP-534)."""
         return self.attributes & DELETE_HORIZON_FLAG != 0
 
     @property
@@ -149,8 +148,8 @@ def parse_batch_header(
 ) -> BatchHeader:
     """Read the header of the batch that begins at `position`.
 
-    The fields are as the sender wrote them: only size and magic are checked. The CRC is checked by
-    `crc_is_valid`; what a client may put into a batch is the log's business.
+    The fields are as the sender wrote them: only size and magic are checked. `crc_is_valid` checks
+    the CRC, and the log validates what clients append.
 
     Args:
         buffer: Bytes that hold at least the 61 bytes of the header.
@@ -158,7 +157,7 @@ def parse_batch_header(
         must_be_whole: Also require that the buffer holds the records.
 
     Raises:
-        CorruptBatchError: too few bytes for a header, or an impossible batch_length.
+        CorruptBatchError: too few bytes for a header, or an invalid batch_length.
         UnsupportedMagicError: a message format version other than 2.
     """
     bytes_left = len(buffer) - position
@@ -216,7 +215,7 @@ def compute_crc(buffer: Buffer, position: int, size_bytes: int) -> int:
         size_bytes: Size of the whole batch, header included.
 
     Raises:
-        CorruptBatchError: the buffer ends before the batch does.
+        CorruptBatchError: the buffer ends inside the batch.
     """
     start = position + CHECKED_OFFSET
     end = position + size_bytes
@@ -229,10 +228,10 @@ def compute_crc(buffer: Buffer, position: int, size_bytes: int) -> int:
 
 
 def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the batch at `position`, whose parsed header is `header`, has the CRC it claims.
+    """Whether the CRC in the header of the batch at `position` is right.
 
     Raises:
-        CorruptBatchError: the buffer ends before the batch does.
+        CorruptBatchError: the buffer ends inside the batch.
     """
     size_bytes = LOG_OVERHEAD_SIZE_BYTES + header.batch_length
     return compute_crc(buffer, position, size_bytes) == header.crc
@@ -247,22 +246,22 @@ def rewrite_header(
     partition_leader_epoch: int,
     log_append_time_ms: int | None = None,
 ) -> bytes:
-    """Make the header that the leader puts in front of the untouched payload of a batch.
+    """Make the header that the leader puts in front of the unchanged payload of a batch.
 
     Args:
         buffer: Bytes that hold the whole batch; read only when `log_append_time_ms` is given.
         position: Where in `buffer` the batch begins.
-        header: The parsed header of that batch.
+        header: The parsed header of the batch.
         base_offset: Offset of the first record.
         partition_leader_epoch: Epoch of the leader that appends the batch.
-        log_append_time_ms: With message.timestamp.type=LogAppendTime, the time of the append: it
-            becomes the timestamp of every record, and the CRC changes.
+        log_append_time_ms: The time of the append with message.timestamp.type=LogAppendTime. It
+            becomes the timestamp of all records, and the CRC changes.
 
     Returns:
         61 bytes.
 
     Raises:
-        CorruptBatchError: the buffer ends before the batch does.
+        CorruptBatchError: the buffer ends inside the batch.
     """
     if log_append_time_ms is None:
         return _HEADER.pack(base_offset, header[1], partition_leader_epoch, *header[3:])

@@ -1,7 +1,7 @@
 """Encode records into a batch.
 
-`BatchBuilder` takes records one by one until the batch is full: it is the client's accumulator.
-`encode_batch` is for records that are all there already.
+`BatchBuilder` takes records one by one until the batch is full: the client accumulates with it.
+`encode_batch` is for a list of records, `encode_retained_records` for what compaction leaves.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,9 @@ from minikafka.protocol.records.batch import (
     BATCH_HEADER_SIZE_BYTES,
     BATCH_SIZE_BYTES_MAX,
     NO_TIMESTAMP,
+    BatchHeader,
 )
+from minikafka.protocol.records.record import Record
 from minikafka.protocol.records.varint import (
     ENCODED_LENGTHS,
     ENCODED_LENGTHS_COUNT,
@@ -31,18 +33,18 @@ _NO_HEADERS: Final = b"\x00"
 _NULL: Final = b"\x01"
 
 _SHAPES_MAX: Final = 1024
-"""Shapes that a builder remembers; one that it forgets is only computed again."""
+"""How many shapes a builder caches."""
 
 
 class BatchBuilder:
-    """A record batch in the making.
+    """Builds a record batch, record by record.
 
     Args:
-        size_bytes_max: Size the batch may have, header included and not compressed. The first
-            record is taken even if it is larger: a limit for single records is the caller's.
-            (Kafka's client does the same with batch.size.)
-        delete_horizon_ms: From when on tombstones in this batch may be removed (KIP-534); only
-            compaction sets it.
+        size_bytes_max: Largest size of the batch, header included, before compression. The first
+            record is accepted even if it is larger, as in Kafka's client with batch.size; the
+            caller limits the size of single records.
+        delete_horizon_ms: When tombstones in this batch may be removed (KIP-534); only compaction
+            sets it.
     """
 
     __slots__ = (
@@ -70,15 +72,15 @@ class BatchBuilder:
         self._has_delete_horizon = delete_horizon_ms is not None
         self._base_timestamp = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
         self._max_timestamp = NO_TIMESTAMP
-        # Attributes and timestamp delta, which depend on the timestamp alone. Records tend to have
-        # that of the record before.
+        # Attributes and timestamp delta, which depend on the timestamp alone. Consecutive records
+        # often have the same one.
         self._timestamp: int | None = None
         self._timestamp_part = b""
-        # Records with this timestamp, a null key, no headers and values of one length differ in
-        # nothing but offset delta and value. For each length of values: the bytes before the
-        # offset delta, those between it and the value, and the size of the record in bytes.
+        # Records with this timestamp, a null key, no headers and values of the same length differ
+        # only in offset delta and value: they have the same shape. By length of the value: the
+        # bytes before the offset delta, those between it and the value, and the record's size.
         self._shapes: dict[int, tuple[bytes, bytes, int]] = {}
-        self._shapes_end = 0  # an offset delta that takes more bytes than those in the shapes
+        self._shapes_end = 0  # the first offset delta that takes more bytes than the shapes assume
         self._fragments: list[bytes] = []
         self._size_bytes = BATCH_HEADER_SIZE_BYTES
         self._record_count = 0
@@ -86,17 +88,15 @@ class BatchBuilder:
 
     @property
     def size_bytes(self) -> int:
-        """Exact size of the batch, header included, if it is built without compression."""
+        """Exact size of the batch when built without compression, header included."""
         return self._size_bytes
 
     @property
     def record_count(self) -> int:
-        """How many records have been appended."""
         return self._record_count
 
     @property
     def next_offset_delta(self) -> int:
-        """Offset of the next record, relative to the base offset."""
         return self._next_offset_delta
 
     @property
@@ -120,11 +120,11 @@ class BatchBuilder:
             headers: Names and values, in order; names may repeat.
 
         Returns:
-            Whether there was room. When there was not, nothing has changed.
+            Whether there was room; if not, nothing has changed.
 
         Raises:
-            ValueError: the timestamp has more than 64 bits, or the first record fits into no
-                batch.
+            ValueError: the timestamp has more than 64 bits, or the first record is too large for
+                any batch.
         """
         offset_delta = self._next_offset_delta
         if key is None and timestamp == self._timestamp and value is not None and not headers:
@@ -147,33 +147,22 @@ class BatchBuilder:
         return self._append(key, value, timestamp, headers)
 
     def _append(
-        self,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: int,
-        headers: HeaderSequence,
+        self, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderSequence
     ) -> bool:
-        """Append any record; one with null key and no headers leaves its shape for the next."""
+        """Append any record; one with a null key and no headers leaves its shape for the next."""
         if timestamp != self._timestamp:
             self._use_timestamp(timestamp)
         offset_delta = self._next_offset_delta
-        # A call per varint would take longer than all the rest of this function.
-        offset_part = (
-            ENCODED_LENGTHS[offset_delta]
-            if offset_delta < ENCODED_LENGTHS_COUNT
-            else encode_varint(offset_delta)
-        )
+        # Varints are looked up here: a call for each would take longer than the rest together.
+        short, count = ENCODED_LENGTHS, ENCODED_LENGTHS_COUNT
+        offset_part = short[offset_delta] if offset_delta < count else encode_varint(offset_delta)
         if key is None:
             key_part = b""
             key_length_part = _NULL
         else:
             key_part = key
             size_bytes = len(key)
-            key_length_part = (
-                ENCODED_LENGTHS[size_bytes]
-                if size_bytes < ENCODED_LENGTHS_COUNT
-                else encode_varint(size_bytes)
-            )
+            key_length_part = short[size_bytes] if size_bytes < count else encode_varint(size_bytes)
         if value is None:
             value_part = b""
             value_length_part = _NULL
@@ -181,9 +170,7 @@ class BatchBuilder:
             value_part = value
             size_bytes = len(value)
             value_length_part = (
-                ENCODED_LENGTHS[size_bytes]
-                if size_bytes < ENCODED_LENGTHS_COUNT
-                else encode_varint(size_bytes)
+                short[size_bytes] if size_bytes < count else encode_varint(size_bytes)
             )
         headers_part = encode_headers(headers) if headers else _NO_HEADERS
         length = (
@@ -195,16 +182,14 @@ class BatchBuilder:
             + len(value_part)
             + len(headers_part)
         )
-        length_part = (
-            ENCODED_LENGTHS[length] if length < ENCODED_LENGTHS_COUNT else encode_varint(length)
-        )
+        length_part = short[length] if length < count else encode_varint(length)
         record_size_bytes = len(length_part) + length
         size_bytes = self._size_bytes + record_size_bytes
         if size_bytes > self._size_bytes_max or offset_delta > _OFFSET_DELTA_MAX:
             if self._record_count > 0:
                 return False
             if size_bytes > BATCH_SIZE_BYTES_MAX:
-                raise ValueError(f"a record of {record_size_bytes} bytes fits into no batch")
+                raise ValueError(f"a record of {record_size_bytes} bytes exceeds any batch")
         head = length_part + self._timestamp_part
         self._fragments += (
             head,
@@ -235,7 +220,7 @@ class BatchBuilder:
             self._shapes[value_size_bytes] = shape
 
     def _use_timestamp(self, timestamp: int) -> None:
-        """Encode what depends on the timestamp, relative to the first one unless this is it."""
+        """Encode the timestamp relative to the batch's base, which the first record sets."""
         if not _INT64_MIN <= timestamp <= _INT64_MAX:
             raise ValueError(f"timestamp {timestamp} does not fit into 64 bits")
         if self._record_count == 0 and not self._has_delete_horizon:
@@ -246,10 +231,10 @@ class BatchBuilder:
         self._shapes.clear()
 
     def append_many(self, values: Iterable[bytes], timestamp: int) -> int:
-        """Append records that are nothing but a value, with one timestamp, until it is full.
+        """Append records of just a value, all with one timestamp, until the batch is full.
 
         Returns:
-            How many there was room for.
+            How many were appended.
 
         Raises:
             ValueError: as `append`.
@@ -260,7 +245,7 @@ class BatchBuilder:
         fragments = self._fragments
         first_offset_delta = offset_delta = self._next_offset_delta
         size_bytes = self._size_bytes
-        # The shortcut of `append`, with its state in local names between calls of `_append`.
+        # The fast path of `append`, with the state in local variables between calls of `_append`.
         try:
             for value in values:
                 shape = shapes.get(len(value))
@@ -281,7 +266,7 @@ class BatchBuilder:
                         break
                     size_bytes = self._size_bytes
                 offset_delta += 1
-        finally:  # `values` may raise anything
+        finally:  # iterating over `values` may raise
             self._save(size_bytes, offset_delta)
         return offset_delta - first_offset_delta
 
@@ -292,10 +277,10 @@ class BatchBuilder:
         self._size_bytes = size_bytes
 
     def skip_to(self, offset_delta: int) -> None:
-        """Leave a gap: the next record gets this offset, relative to the base offset.
+        """Leave a gap before the next record, which gets this offset delta.
 
         Raises:
-            ValueError: the offset lies behind the last record, or does not fit into 32 bits.
+            ValueError: the offset delta is not after the last record's, or exceeds 32 bits.
         """
         if not self._next_offset_delta <= offset_delta <= _OFFSET_DELTA_MAX:
             raise ValueError(
@@ -311,28 +296,28 @@ class BatchBuilder:
         log_append_time_ms: int | None = None,
         **fields: Unpack[BatchFields],
     ) -> bytearray:
-        """Encode the batch. It may be built again, with other fields, and appended to as before.
+        """Encode the batch. The builder may be appended to and built again.
 
         Args:
-            last_offset_delta: Offset of the last record the batch ever had, relative to its base
-                offset; when None that of the last record appended.
-            log_append_time_ms: Timestamp of all records, in place of their own.
+            last_offset_delta: Offset delta of the last record that the batch ever had; default is
+                that of the last record appended.
+            log_append_time_ms: Replaces the timestamps of all records.
             **fields: See `BatchFields`.
 
         Raises:
-            ValueError: a field does not fit into the header, `last_offset_delta` lies before the
-                last record, or the codec has no such level.
+            ValueError: a field does not fit into the header, `last_offset_delta` is less than the
+                last record's, or the codec has no such level.
         """
         if last_offset_delta is None:
             last_offset_delta = max(self._next_offset_delta - 1, 0)
         elif last_offset_delta < self._next_offset_delta - 1:
             raise ValueError(
-                f"last_offset_delta {last_offset_delta} lies before the last record, which has "
+                f"last_offset_delta {last_offset_delta} is before the last record, which has "
                 f"offset delta {self._next_offset_delta - 1}"
             )
         base_timestamp = self._base_timestamp
         if self._record_count == 0 and not self._has_delete_horizon:
-            base_timestamp = NO_TIMESTAMP  # whatever has been tried to append
+            base_timestamp = NO_TIMESTAMP  # a refused record may have set one
         max_timestamp = self._max_timestamp if log_append_time_ms is None else log_append_time_ms
         return assemble_batch(
             b"".join(self._fragments),
@@ -347,7 +332,7 @@ class BatchBuilder:
 
 
 def encode_headers(headers: HeaderSequence) -> bytes:
-    """Encode the end of a record: how many headers it has, and these."""
+    """Encode the end of a record: the number of headers, and the headers."""
     parts = [encode_varint(len(headers))]
     for name, value in headers:
         encoded_name = name.encode()
@@ -381,13 +366,13 @@ def encode_batch(
         **fields: See `BatchFields`.
 
     Raises:
-        ValueError: a value does not fit, the offset deltas do not rise or are not as many as the
-            records, or the codec has no such level.
+        ValueError: a value does not fit, the offset deltas do not increase or are not as many as
+            the records, or the codec has no such level.
     """
     records = list(records)
     deltas = range(len(records)) if offset_deltas is None else list(offset_deltas)
     if len(deltas) != len(records):
-        raise ValueError(f"{len(deltas)} offset deltas do not fit {len(records)} records")
+        raise ValueError(f"{len(deltas)} offset deltas for {len(records)} records")
     builder = BatchBuilder(delete_horizon_ms=delete_horizon_ms)
     for (key, value, headers, timestamp), delta in zip(records, deltas, strict=True):
         builder.skip_to(delta)
@@ -395,4 +380,68 @@ def encode_batch(
             raise ValueError(f"more than {builder.record_count} records do not fit into a batch")
     return builder.build(
         last_offset_delta=last_offset_delta, log_append_time_ms=log_append_time_ms, **fields
+    )
+
+
+def encode_retained_records(
+    header: BatchHeader,
+    records: Iterable[Record],
+    *,
+    level: int | None = None,
+    delete_horizon_ms: int | None = None,
+) -> bytearray:
+    """Encode what compaction leaves of a batch.
+
+    The records keep their offsets, timestamps and headers; the batch keeps its first and last
+    offset, leader epoch, codec, timestamp type, producer id, epoch and sequences. So no offset ever
+    names another record, and the producer state that is rebuilt from the log stays the same. A
+    batch without records is just a header.
+
+    Args:
+        header: The header of the original batch.
+        records: The retained records, in order, as `decode_records` returned them.
+        level: Effort of the codec; its default when None.
+        delete_horizon_ms: When tombstones in the batch may be removed (KIP-534); when None, the
+            batch keeps the horizon that it has.
+
+    Raises:
+        CorruptBatchError: the attributes name an unknown codec.
+        ValueError: a record is not from this batch, the records are not in order, or the codec has
+            no such level.
+    """
+    if delete_horizon_ms is None and header.has_delete_horizon:
+        delete_horizon_ms = header.base_timestamp
+    builder = BatchBuilder(delete_horizon_ms=delete_horizon_ms)
+    for record in records:
+        builder.skip_to(record.offset - header.base_offset)
+        if not builder.append(record.key, record.value, record.timestamp, record.headers):
+            raise ValueError(f"the record at offset {record.offset} does not fit into its batch")
+    fields: BatchFields = {
+        "base_offset": header.base_offset,
+        "partition_leader_epoch": header.partition_leader_epoch,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "is_transactional": header.is_transactional,
+        "is_control": header.is_control,
+    }
+    if builder.record_count == 0:
+        # No codec, because some readers would decompress the zero bytes. The largest timestamp is
+        # kept for retention by time.
+        return assemble_batch(
+            b"",
+            record_count=0,
+            last_offset_delta=header.last_offset_delta,
+            base_timestamp=NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms,
+            max_timestamp=header.max_timestamp,
+            has_log_append_time=header.has_log_append_time,
+            has_delete_horizon=delete_horizon_ms is not None,
+            **fields,
+        )
+    fields["compression"] = header.compression
+    fields["level"] = level
+    return builder.build(
+        last_offset_delta=header.last_offset_delta,
+        log_append_time_ms=header.max_timestamp if header.has_log_append_time else None,
+        **fields,
     )

@@ -1,14 +1,14 @@
 """The compression codecs of record batches.
 
-What Kafka's clients write, and therefore what is written and read here:
+The formats that Kafka's clients write, and therefore those of this module:
 
-    gzip    RFC 1952; several members one after the other are read as one.
-    snappy  The framing of Java's snappy library (a 16-byte head, then 32 KiB blocks, each with
-            its size in front) is written. Bare snappy blocks, which librdkafka sends, are read too.
-    lz4     LZ4 frames of independent 64 KiB blocks: Java's reader refuses linked ones (KIP-57).
+    gzip    RFC 1952; consecutive members are read as one.
+    snappy  Written with the framing of Java's snappy library: a 16-byte header, then 32 KiB blocks,
+            each preceded by its size. Bare snappy blocks, which librdkafka sends, are read too.
+    lz4     LZ4 frames of independent 64 KiB blocks: Java's reader rejects linked ones (KIP-57).
     zstd    Zstandard frames, with or without a content size (KIP-110).
 
-Whatever a payload claims, decompressing it never allocates much more than the caller's limit.
+Decompression never allocates much more than the caller's limit, whatever the payload claims.
 """
 
 import zlib
@@ -20,11 +20,11 @@ from typing import Final
 from minikafka.protocol.records.errors import DecompressedSizeError, DecompressionError
 from minikafka.protocol.records.frame_bounds import lz4_size_bound, zstd_size_bound
 
-# cramjam is imported inside the functions: loading it takes longer than loading this whole
-# package, and a broker that never looks into a compressed batch never needs it.
+# cramjam is imported inside the functions: loading it takes longer than loading the rest of this
+# package, and a broker that never reads a compressed batch does not need it.
 
 DECOMPRESSED_SIZE_BYTES_MAX: Final = 128 * 1024 * 1024
-"""The limit where a caller has no better one: 128 times Kafka's default message.max.bytes."""
+"""The default limit: 128 times Kafka's default message.max.bytes."""
 
 
 class Compression(IntEnum):
@@ -46,8 +46,8 @@ _LEVELS: Final = {
 
 _GZIP_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS  # 16: with gzip's header and trailer
 _GZIP_PIECE_SIZE_BYTES: Final = 32 * 1024
-"""Input per step. zlib copies what is left of a step after each member, so that steps of the whole
-payload would take quadratic time for a payload of many tiny members."""
+"""Input per step. zlib copies the rest of a step after each member, so many tiny members would take
+quadratic time if the whole payload were one step."""
 
 _SNAPPY_HEAD_MAGIC: Final = b"\x82SNAPPY\x00"
 _SNAPPY_HEAD: Final = (
@@ -67,7 +67,7 @@ def compress(
     Args:
         compression: The codec.
         payload: Any number of bytes.
-        level: Effort, in the codec's own scale; the codec's default when None.
+        level: On the codec's own scale; the codec's default when None.
 
     Raises:
         ValueError: the codec has no such level, or no levels at all.
@@ -88,11 +88,11 @@ def decompress(
 
     Args:
         compression: The codec.
-        payload: All of the compressed bytes and nothing after them.
-        size_bytes_max: Largest acceptable result.
+        payload: The compressed bytes, with nothing after them.
+        size_bytes_max: The largest result allowed.
 
     Raises:
-        DecompressionError: the payload is not what the codec writes.
+        DecompressionError: the payload is malformed.
         DecompressedSizeError: the result would be larger than `size_bytes_max`.
     """
     if compression is Compression.NONE:
@@ -171,7 +171,7 @@ def _compress_snappy(payload: bytes | bytearray | memoryview, _level: int) -> by
 def _decompress_snappy(payload: bytes, size_bytes_max: int) -> bytes:
     if not payload.startswith(_SNAPPY_HEAD_MAGIC):
         return _decompress_snappy_block(payload, size_bytes_max)
-    # Version and compatible version are not looked at: some producers write them little-endian.
+    # Version and compatible version are ignored: some producers write them little-endian.
     position = len(_SNAPPY_HEAD)
     pieces: list[bytes] = []
     size_bytes_left = size_bytes_max
@@ -250,7 +250,7 @@ def _decompress_frames(
     try:
         if size_bound <= size_bytes_max:
             return bytes(codec.decompress(payload))
-        # The bound is generous, the result may fit all the same. Nothing can grow past this.
+        # The bound is generous, so the result may still fit. The output cannot outgrow this.
         output = bytearray(size_bytes_max)
         size_bytes = codec.decompress_into(payload, output)
     except cramjam.DecompressionError as error:

@@ -1,11 +1,11 @@
-"""Control batches: the markers that end a transaction in each partition it wrote to.
+"""Control batches: the markers that end a transaction in each partition that it wrote to.
 
-A control batch has one record, written by the transaction coordinator and never shown to users.
+A control batch has one record, written for the transaction coordinator and never returned to users.
 
     key    version 2 bytes (0), type 2 bytes (0 abort, 1 commit; others exist)
     value  version 2 bytes (0), coordinator_epoch 4 bytes
 
-Version 1 of the value (KIP-890) appends fields; what follows the epoch is not looked at. KIP-98.
+Version 1 of the value (KIP-890) appends fields; whatever follows the epoch is ignored. KIP-98.
 """
 
 from enum import IntEnum
@@ -25,22 +25,18 @@ from minikafka.protocol.records.record import Record
 _VERSION: Final = 0
 _KEY: Final = Struct(">hh")
 _VALUE: Final = Struct(">hi")
-_REMEMBERED_MAX: Final = 128
+_CACHED_MAX: Final = 128
 
 
 class ControlType(IntEnum):
-    """What a transaction marker says about the transaction."""
-
     ABORT = 0
     COMMIT = 1
 
 
 class TransactionMarker(NamedTuple):
-    """A decoded marker."""
-
     control_type: ControlType
     coordinator_epoch: int
-    """Leader epoch of the coordinator's partition; a marker of an older one is fenced."""
+    """Leader epoch of the coordinator's partition; markers with an older one are fenced."""
 
 
 def decode_control_type(key: bytes | None) -> tuple[int, int]:
@@ -53,7 +49,7 @@ def decode_control_type(key: bytes | None) -> tuple[int, int]:
     """
     if key is None or len(key) < _KEY.size:
         raise CorruptBatchError(
-            f"the key of a control record has at least 4 bytes, this is {key!r}"
+            f"the key of a control record has at least 4 bytes, this one is {key!r}"
         )
     version, control_type = _KEY.unpack_from(key)
     if version < 0:
@@ -62,17 +58,17 @@ def decode_control_type(key: bytes | None) -> tuple[int, int]:
 
 
 def decode_transaction_marker(record: Record) -> TransactionMarker | None:
-    """Decode the record of a control batch; None if it is a control record of another type.
+    """Decode the record of a control batch; None if its type is not a `ControlType`.
 
     Raises:
-        CorruptBatchError: key or value is null, too short or of a negative version.
+        CorruptBatchError: key or value is null or too short, or its version is negative.
     """
     _, control_type = decode_control_type(record.key)
     if control_type not in (ControlType.ABORT, ControlType.COMMIT):
         return None
     if record.value is None or len(record.value) < _VALUE.size:
         raise CorruptBatchError(
-            f"the value of a transaction marker has at least 6 bytes, this is {record.value!r}"
+            f"the value of a transaction marker has at least 6 bytes, this one is {record.value!r}"
         )
     version, coordinator_epoch = _VALUE.unpack_from(record.value)
     if version < 0:
@@ -90,12 +86,12 @@ def encode_control_batch(
     base_offset: int = 0,
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytearray:
-    """Encode a batch of a single transaction marker.
+    """Encode a batch with one transaction marker.
 
     Args:
-        control_type: Whether the transaction commits or aborts.
-        producer_id: Of the transaction's producer.
-        producer_epoch: Likewise; with KIP-890 greater than that of the records.
+        control_type: Commit or abort.
+        producer_id: The transaction's producer.
+        producer_epoch: Its epoch; with KIP-890 greater than that of the records.
         coordinator_epoch: Leader epoch of the coordinator's partition.
         timestamp: Milliseconds since 1970.
         base_offset: Offset of the marker.
@@ -121,9 +117,9 @@ def encode_control_batch(
     )
 
 
-@lru_cache(_REMEMBERED_MAX)
+@lru_cache(_CACHED_MAX)
 def _marker_record(control_type: ControlType, coordinator_epoch: int) -> bytes:
-    """The record of a marker, without the header that makes it one of a certain producer."""
+    """The record of a marker; the producer is named only in the batch header."""
     builder = BatchBuilder()
     builder.append(_KEY.pack(_VERSION, control_type), _VALUE.pack(_VERSION, coordinator_epoch), 0)
     return bytes(builder.build()[BATCH_HEADER_SIZE_BYTES:])

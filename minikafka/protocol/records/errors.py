@@ -1,13 +1,13 @@
-"""What can be wrong with a record batch.
+"""The errors of reading record batches.
 
-Everything that is found while reading one is a `CorruptBatchError`: whatever bytes arrive, the
-functions of this package decode them or raise it. Kafka's protocol calls it CORRUPT_MESSAGE (2);
-`UnsupportedMagicError` is UNSUPPORTED_FOR_MESSAGE_FORMAT (43) when a request handler reports it.
+All are `CorruptBatchError`: whatever the bytes, the functions of this package decode them or raise
+it. In responses it is CORRUPT_MESSAGE (2), and `UnsupportedMagicError` is
+UNSUPPORTED_FOR_MESSAGE_FORMAT (43).
 """
 
 
 class CorruptBatchError(ValueError):
-    """The bytes are not a record batch as the message format (KIP-98, magic 2) defines it."""
+    """The bytes are not a record batch of message format 2 (KIP-98)."""
 
 
 class UnsupportedMagicError(CorruptBatchError):
@@ -15,8 +15,8 @@ class UnsupportedMagicError(CorruptBatchError):
 
 
 class DecompressionError(CorruptBatchError):
-    """The compressed part of a batch cannot be decompressed."""
+    """The records of a batch cannot be decompressed."""
 
 
 class DecompressedSizeError(DecompressionError):
-    """Decompressed, the batch would be larger than the caller allows."""
+    """The decompressed records would exceed the caller's limit."""

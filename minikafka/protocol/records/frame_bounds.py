@@ -1,9 +1,9 @@
-"""How large a compressed payload can possibly become, told from its frame structure alone.
+"""Upper bounds of decompressed sizes, from the structure of the frames alone.
 
-The codecs decompress in one call, so what stops a bomb has to be known before the call. Zstandard
-and LZ4 frames are chains of blocks; walking the chain reads a few bytes per block, allocates
-nothing and gives an upper bound that no decoder can exceed. For what Kafka clients write (full
-blocks, then one short block) the bound is at most one block above the real size.
+The codecs decompress in one call, so a bomb has to be detected before the call. Zstandard and LZ4
+frames are chains of blocks; walking the chain reads a few bytes per block, allocates nothing and
+yields a bound that no decoder can exceed. For what Kafka clients write (full blocks, then one short
+block) the bound exceeds the real size by at most one block.
 
 Formats: RFC 8878 (Zstandard), the LZ4 frame format 1.6.
 """
@@ -36,7 +36,7 @@ def zstd_size_bound(payload: bytes) -> int:
     """Upper bound of the decompressed size in bytes of a chain of Zstandard frames.
 
     Raises:
-        DecompressionError: the frame structure is broken or cut off.
+        DecompressionError: the frame structure is malformed or truncated.
     """
     position = bound = 0
     try:
@@ -59,7 +59,7 @@ def zstd_size_bound(payload: bytes) -> int:
 
 
 def _walk_zstd_frame(payload: bytes, position: int) -> tuple[int, int]:
-    """Bound of the frame at `position` and where it ends, which may be past the payload's end."""
+    """Bound and end of the frame at `position`; the end may be past the payload's."""
     descriptor = payload[position + 4]
     has_window = not descriptor & 0x20
     content_size_size = _ZSTD_CONTENT_SIZE_SIZES[descriptor >> 6]
@@ -93,7 +93,7 @@ def lz4_size_bound(payload: bytes) -> int:
     """Upper bound of the decompressed size in bytes of a chain of LZ4 frames.
 
     Raises:
-        DecompressionError: the frame structure is broken or cut off.
+        DecompressionError: the frame structure is malformed or truncated.
     """
     position = bound = 0
     try:
@@ -116,7 +116,7 @@ def lz4_size_bound(payload: bytes) -> int:
 
 
 def _walk_lz4_frame(payload: bytes, position: int) -> tuple[int, int]:
-    """Bound of the frame at `position` and where it ends, which may be past the payload's end."""
+    """Bound and end of the frame at `position`; the end may be past the payload's."""
     flags = payload[position + 4]
     block_size_code = payload[position + 5] >> 4 & 7
     block_size_bytes_max = _LZ4_BLOCK_SIZES_BYTES.get(block_size_code)

@@ -57,21 +57,21 @@ _NEAR_INT64_MAX: Final = _INT64_MAX - ENCODED_LENGTHS_COUNT
 
 
 class Record(NamedTuple):
-    """One record: what a producer sent, and the offset and timestamp it has in the log."""
+    """What a producer sent, with its offset and timestamp in the log."""
 
     offset: int
     timestamp: int
-    """Milliseconds since 1970, -1 without one; with LogAppendTime that of the batch.
+    """Milliseconds since 1970, or -1; with LogAppendTime that of the batch.
 
-    Kafka adds up base and delta as 64-bit integers, which wrap, and so does this package: absurd
-    timestamps come back as they were sent.
+    Base and delta are added as wrapping 64-bit integers, as in Kafka, so that even absurd
+    timestamps survive a round trip.
     """
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
 
 
-# What Record(...) ends up calling, without the Python function in between.
+# What Record(...) calls, without the Python function in between.
 _new_record: Final = cast(
     "Callable[[type[Record], tuple[int, int, bytes | None, bytes | None, Headers]], Record]",
     tuple.__new__,  # pyright: ignore[reportUnknownMemberType] - a generic method, not yet bound
@@ -87,32 +87,32 @@ def decode_records(
 ) -> list[Record]:
     """Decode the records of the batch that begins at `position`.
 
-    Of control batches too: their records are markers (see control.py), not a user's.
+    Control batches are decoded too; their records are markers (see control.py).
 
     Args:
-        batch: Bytes that hold the whole batch; more may follow it.
+        batch: A buffer with the whole batch; more may follow it.
         position: Where in `batch` the batch begins.
         size_bytes_max: Limit for the decompressed records.
         check_crc: Check the CRC first.
 
     Returns:
-        The records that are left (compaction removes some), with rising offsets.
+        The records, by ascending offset; compaction may have removed some.
 
     Raises:
         CorruptBatchError: the batch or one of its records is malformed, or the CRC is wrong.
         UnsupportedMagicError: a message format version other than 2.
         DecompressionError: the records cannot be decompressed.
-        DecompressedSizeError: decompressed they would be larger than `size_bytes_max`.
+        DecompressedSizeError: decompressed they would exceed `size_bytes_max`.
     """
     header = parse_batch_header(batch, position, must_be_whole=True)
     if check_crc and not crc_is_valid(batch, position, header):
         raise CorruptBatchError(
-            f"batch at offset {header.base_offset}: its CRC is not {header.crc:#010x} as it says"
+            f"batch at offset {header.base_offset}: its CRC is not {header.crc:#010x}, as claimed"
         )
     start = position + BATCH_HEADER_SIZE_BYTES
     end = position + header.size_bytes
     if header.record_count == 0 and start == end:
-        return []  # compaction leaves the header to remember the producer's last sequence
+        return []  # compaction keeps the header for the producer's last sequence
     if header.compression is not Compression.NONE:
         records = decompress(
             header.compression, memoryview(batch)[start:end], size_bytes_max=size_bytes_max
@@ -128,7 +128,7 @@ def decode_records(
         decoded = _decode(records, start, end, header)
     except IndexError:
         raise CorruptBatchError(
-            f"batch at offset {header.base_offset}: the last of its records is cut off"
+            f"batch at offset {header.base_offset}: its last record is truncated"
         ) from None
     if abs(header.base_timestamp) > _NEAR_INT64_MAX:
         decoded = [record._replace(timestamp=wrap_int64(record.timestamp)) for record in decoded]
@@ -136,17 +136,17 @@ def decode_records(
 
 
 def _check_counts(header: BatchHeader, size_bytes: int) -> None:
-    """Compare the counts in the header with the bytes there are, before anything is decoded."""
+    """Compare the counts in the header with the size of the records, before decoding."""
     if not 0 <= header.record_count <= size_bytes // RECORD_SIZE_BYTES_MIN:
         raise CorruptBatchError(
-            f"batch at offset {header.base_offset}: {header.record_count} records cannot be in "
+            f"batch at offset {header.base_offset}: {header.record_count} records cannot fit in "
             f"{size_bytes} bytes"
         )
     base_offset_max = _INT64_MAX - header.last_offset_delta
     if header.last_offset_delta < 0 or not 0 <= header.base_offset <= base_offset_max:
         raise CorruptBatchError(
-            f"no batch can begin at offset {header.base_offset} and end "
-            f"{header.last_offset_delta} after it"
+            f"no batch can begin at offset {header.base_offset} with last offset delta "
+            f"{header.last_offset_delta}"
         )
 
 
@@ -155,10 +155,10 @@ def _decode(  # noqa: C901 - one loop without calls: a call per field would halv
 ) -> list[Record]:
     """Decode the records in `buffer[position:limit]`.
 
-    Every extent is compared with the end of its record before it is cut out, and the end of the
-    record with `limit`, so nothing is read that another record owns. A read of a single byte past
-    the end of the buffer is an IndexError, past the end of the record it shows when the record
-    does not end where it should.
+    Every extent is compared with the end of its record before it is sliced, and the end of the
+    record with `limit`, so nothing of another record is returned. Reading a single byte past the
+    end of the buffer is an IndexError; reading one past the end of the record is noticed because
+    the record then does not end where it should.
     """
     records: list[Record] = []
     append = records.append
@@ -271,12 +271,11 @@ def _decode(  # noqa: C901 - one loop without calls: a call per field would halv
 
 
 def decode_headers(buffer: bytes, position: int, end: int) -> tuple[Headers, int]:
-    """Decode the headers of the record that ends at `end`, and return where they end.
+    """Decode the headers of the record that ends at `end`; returns them and where they end.
 
     Raises:
-        CorruptBatchError: a count or length is more than the record has room for, or a key is no
-            UTF-8.
-        IndexError: the buffer ends before the record does.
+        CorruptBatchError: a count or length exceeds the record, or a key is not UTF-8.
+        IndexError: the buffer ends inside the record.
     """
     one_byte = ONE_BYTE_LENGTH
     count = one_byte[buffer[position]]
@@ -285,7 +284,7 @@ def decode_headers(buffer: bytes, position: int, end: int) -> tuple[Headers, int
     else:
         count, position = read_varint(buffer, position, end)
     if not 0 <= count <= (end - position) // _HEADER_SIZE_BYTES_MIN:
-        raise CorruptBatchError(f"{count} headers cannot be in {end - position} bytes")
+        raise CorruptBatchError(f"{count} headers cannot fit in {end - position} bytes")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         start = position + 1

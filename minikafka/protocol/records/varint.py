@@ -1,20 +1,20 @@
-"""Zigzag varints, the integers inside a record: precomputed for the loops that are hot.
+"""Zigzag varints, the integers inside a record, with lookup tables for the hot loops.
 
-A varint holds seven bits per byte, lowest first; all bytes but the last have the top bit set.
+A varint has seven bits per byte, lowest first; all bytes but the last have the top bit set.
 Zigzag maps 0, -1, 1, -2, ... to 0, 1, 2, 3, ..., so that small negative numbers stay short: the
-length -1, which stands for null, is the single byte 1.
+length -1, which means null, is the single byte 1.
 
-A table lookup is the cheapest operation that CPython has (a list index and an int addition are
-specialised, a shift and a mask are not), so the loops decode by adding up table entries. What a
-table cannot decode gets an entry so large that the check against the end of the buffer, which has
-to be made anyway, fails; the loop then asks the slow functions here what it really is.
+A table lookup is the cheapest operation in CPython (a list index and an int addition are
+specialised, a shift and a mask are not), so the loops decode by adding table entries. An encoding
+that the tables do not cover has an entry so large that the check against the end of the buffer,
+which is needed anyway, fails; the loop then calls the slow functions in this module.
 """
 
 from typing import Final
 
 from minikafka.protocol.records.errors import CorruptBatchError
 
-ENCODED_LENGTHS_COUNT: Final = 8192  # as many as fit into two bytes
+ENCODED_LENGTHS_COUNT: Final = 8192  # all that fit into two bytes
 
 _FIRST_BYTES: Final = [bytes((0x80 | low,)) for low in range(0, 0x80, 2)]
 _SECOND_BYTES: Final = [bytes((high,)) for high in range(0x80)]
@@ -24,12 +24,12 @@ ENCODED_LENGTHS: Final[list[bytes]] = [bytes((low,)) for low in range(0, 0x80, 2
 ENCODED_LENGTHS.extend(first + second for second in _SECOND_BYTES[1:] for first in _FIRST_BYTES)
 
 NOT_A_LENGTH: Final = 1 << 60
-"""What the tables hold where a byte ends no length: no buffer is as large as this."""
+"""The entry of bytes that the tables do not cover: larger than any buffer."""
 
 ONE_BYTE_LENGTH: Final[list[int]] = [
     NOT_A_LENGTH if byte & 1 or byte & 0x80 else byte >> 1 for byte in range(256)
 ]
-"""The length that a single byte stands for."""
+"""The length that a single byte encodes."""
 
 FIRST_OF_TWO: Final[list[int]] = [
     NOT_A_LENGTH if byte & 1 or not byte & 0x80 else (byte & 0x7F) >> 1 for byte in range(256)
@@ -42,7 +42,7 @@ SECOND_OF_TWO: Final[list[int]] = [
 """What the second byte adds to a length of two bytes."""
 
 ONE_BYTE_SIGNED: Final[list[int]] = [(byte >> 1) ^ -(byte & 1) for byte in range(0x80)]
-"""The signed integer that a single byte stands for."""
+"""The signed integer that a single byte encodes."""
 
 _VARINT_SIZE_BYTES_MAX: Final = 5
 _VARLONG_SIZE_BYTES_MAX: Final = 10
@@ -52,7 +52,7 @@ _INT64_MAX: Final = (1 << 63) - 1
 
 
 def wrap_int64(value: int) -> int:
-    """The integer of 64 bits that has the same lowest 64 bits, as Java's long arithmetic does."""
+    """Wrap around at 64 bits, as Java's long arithmetic does."""
     return ((value - _INT64_MIN) & 0xFFFF_FFFF_FFFF_FFFF) + _INT64_MIN
 
 
@@ -60,7 +60,7 @@ def encode_varint(value: int) -> bytes:
     """The zigzag varint of an integer of up to 64 bits.
 
     Raises:
-        ValueError: more than 64 bits.
+        ValueError: the integer has more than 64 bits.
     """
     if 0 <= value < ENCODED_LENGTHS_COUNT:
         return ENCODED_LENGTHS[value]
@@ -79,7 +79,7 @@ def read_varint(buffer: bytes, position: int, end: int) -> tuple[int, int]:
     """Decode the 32-bit varint at `position`; returns it and where it ends.
 
     Raises:
-        CorruptBatchError: it goes on past `end`, or does not fit into 32 bits.
+        CorruptBatchError: it continues past `end`, or does not fit into 32 bits.
         IndexError: the buffer ends before `end`.
     """
     return _read(buffer, position, end, _VARINT_SIZE_BYTES_MAX, 32)
@@ -89,14 +89,14 @@ def read_varlong(buffer: bytes, position: int, end: int) -> tuple[int, int]:
     """Decode the 64-bit varint at `position`; returns it and where it ends.
 
     Raises:
-        CorruptBatchError: it goes on past `end`, or does not fit into 64 bits.
+        CorruptBatchError: it continues past `end`, or does not fit into 64 bits.
         IndexError: the buffer ends before `end`.
     """
     return _read(buffer, position, end, _VARLONG_SIZE_BYTES_MAX, 64)
 
 
 def read_extent(buffer: bytes, position: int, end: int) -> tuple[int, int]:
-    """Decode the length at `position`; returns where the bytes it counts begin and end.
+    """Decode the length at `position`; returns where the bytes that follow it begin and end.
 
     Raises:
         CorruptBatchError: the length is malformed, negative, or reaches past `end`.

@@ -1,7 +1,7 @@
-"""Which records of numbered producers are lost, duplicated or reordered: an audit by Spark.
+"""Finds lost, duplicated and reordered records of producers that number their records.
 
-A producer that numbers its records 0, 1, 2, … can be checked afterwards by anybody who reads the
-topic. Here a Spark job does it, so a topic may be of any size: only sums leave the cluster.
+If a producer numbers its records 0, 1, 2, …, a reader of the topic can check that none is missing.
+This is a Spark job, so a topic may have any size: only sums leave the cluster.
 
     python -m pyspark_minikafka.audit --bootstrap HOST:PORT TOPIC…
 
@@ -11,18 +11,18 @@ or, with a DataFrame in hand,
 
     rows = audited(numbered(records, "header:producer", "json:$.number"), Scope.TOPIC)
 
-What the words mean:
+The findings:
 
-- *duplicated*: further appearances of a number that is there already. In `Scope.TOPIC` all
-  partitions are looked at together, in `Scope.PARTITION` each is for itself.
-- *reordered*: a number whose first appearance in a partition comes after a larger one of its
+- *duplicated*: a further occurrence of a number. `Scope.TOPIC` looks at all partitions together,
+  `Scope.PARTITION` at each on its own.
+- *reordered*: a number whose first occurrence in a partition comes after a larger one of its
   producer in that partition.
-- *lost*: a number between two that are there, or within the bounds that were given, that is not
-  there. What a producer gave up, and never was acknowledged, looks the same.
-- *unnumbered*: a record that names no producer or no number; nothing can be said about it.
+- *lost*: a number that is missing between two others, or within the given bounds. A record that the
+  producer gave up looks the same.
+- *unnumbered*: a record without a producer or a number.
 """
 
-from .counting import Expectation, Scope, audited
-from .numbering import WrongPlace, numbered
+from .counts import Expectation, Scope, audited
+from .numbers import WrongPlace, numbered
 
 __all__ = ["Expectation", "Scope", "WrongPlace", "audited", "numbered"]

@@ -17,8 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from .counting import Expectation, Scope, audited
-from .numbering import AUTO, WrongPlace, numbered
+from .counts import Expectation, Scope, audited
+from .numbers import AUTO, WrongPlace, numbered
 from .report import print_report, report_on
 
 FORMAT: Final = "minikafka"
@@ -46,7 +46,7 @@ _END_OF_TRACEBACK: Final = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception): (?P<me
     envvar="MINIKAFKA_BOOTSTRAP",
     default="127.0.0.1:9092",
     show_default=True,
-    help="Where the brokers are; also MINIKAFKA_BOOTSTRAP.",
+    help="Addresses of brokers; also MINIKAFKA_BOOTSTRAP.",
 )
 @click.option("--pattern", metavar="REGEX", help="Topics by a Java regular expression instead.")
 @click.option(
@@ -54,28 +54,28 @@ _END_OF_TRACEBACK: Final = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception): (?P<me
     metavar="PLACE",
     default=AUTO,
     show_default=True,
-    help="Where a record names its producer.",
+    help="The place of the producer's name.",
 )
 @click.option(
     "--sequence",
     metavar="PLACE",
     default=AUTO,
     show_default=True,
-    help="Where it has its number.",
+    help="The place of the number.",
 )
 @click.option(
     "--scope",
     type=click.Choice([scope.value for scope in Scope]),
     default=Scope.TOPIC.value,
     show_default=True,
-    help="Whether a producer counts per topic, or per partition.",
+    help="Whether a producer numbers its records per topic, or per partition.",
 )
 @click.option("--first", type=int, help="Each sequence's first number [default: the smallest]")
 @click.option(
     "--expect",
     metavar="[PRODUCER=]COUNT",
     multiple=True,
-    help="How many numbers each sequence has, or that of one producer; needs --first.",
+    help="The length of each sequence, or of one producer's; needs --first.",
 )
 @click.option(
     "--isolation",
@@ -90,7 +90,7 @@ _END_OF_TRACEBACK: Final = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception): (?P<me
     "options",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Any further option of the source, e.g. kafka.security.protocol=SSL.",
+    help="Another option of the source, e.g. kafka.security.protocol=SSL.",
 )
 @click.option(
     "--rows", type=click.IntRange(min=0), default=_ROWS, show_default=True, help="Rows shown."
@@ -108,8 +108,7 @@ def main(
 ) -> None:
     r"""Look for lost, duplicated and reordered records of numbered producers.
 
-    Every record has to say who wrote it and which of that producer's records it is: 0, 1, 2, ...
-    A PLACE, where it says so, is one of
+    Every record must name its producer and its number: 0, 1, 2, ... A PLACE of these is one of
 
     \b
       auto            a header `producer` or `sequence`, else a field of that name in a JSON value
@@ -124,7 +123,7 @@ def main(
     if bool(topics) == (pattern is not None):
         raise click.UsageError("give either topics or --pattern")
     chosen = {"subscribe": ",".join(topics)} if pattern is None else {"subscribePattern": pattern}
-    # It says at length what is going to be said in one line.
+    # It logs at length what will be reported in one line.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     try:
         expectation = _expectation(first, expect)
@@ -137,7 +136,7 @@ def main(
     except PySparkException as error:
         raise _NothingAudited(reason_of(error)) from error
     if not report.records and report.is_clean:
-        raise _NothingAudited("there is no record between these offsets")
+        raise _NothingAudited("there are no records between these offsets")
     if settings["as_json"]:
         click.echo(json.dumps(report.document(), ensure_ascii=False))
     else:
@@ -152,17 +151,17 @@ class _NothingAudited(click.ClickException):
 
 
 def _expectation(first: int | None, words: Sequence[str]) -> Expectation:
-    """What `--first` and `--expect` say.
+    """Parse `--first` and `--expect`.
 
     Raises:
-        ValueError: it makes no sense; the text says why.
+        ValueError: they are malformed or contradictory.
     """
     records: int | None = None
     records_of: dict[str, int] = {}
     for word in words:
         producer, _, count = word.rpartition("=")
         if not (count.isascii() and count.isdecimal()):
-            raise ValueError(f"--expect {word!r}: {count!r} is no number of records")
+            raise ValueError(f"--expect {word!r}: {count!r} is not a number of records")
         if producer:
             records_of[producer] = int(count)
         else:
@@ -188,29 +187,29 @@ def _source_options(settings: dict[str, Any]) -> dict[str, str]:
 
 
 def _session() -> SparkSession:
-    """The session that is there, or that spark-submit configures, or one on this machine."""
-    there = SparkSession.getActiveSession()
-    if there is not None:
-        return there
+    """The active session, or the one that spark-submit configures, or a local one."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
     if shutil.which("java") is None and not {"JAVA_HOME", "SPARK_REMOTE"} & set(os.environ):
-        raise _NothingAudited("Spark needs Java 17 or later, and there is no java on the PATH")
+        raise _NothingAudited("Spark needs Java 17 or later, but there is no java on the PATH")
     builder = SparkSession.builder.appName("minikafka audit")
     for name, value in _QUIET.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what pyspark says of other packages' versions
+        warnings.simplefilter("ignore")  # about the versions of other packages
         session = builder.getOrCreate()
     if (session.conf.get("spark.master") or "").startswith("local"):
-        # Spark's default is made for a cluster: on one machine it is mostly tasks without records.
+        # Spark's default is for a cluster; on one machine, most tasks would have no records.
         tasks = _TASKS_PER_CORE * (os.cpu_count() or 1)
         session.conf.set(_SHUFFLE_PARTITIONS, str(tasks))
     return session
 
 
 def reason_of(error: PySparkException) -> str:
-    """The line of an exception of Spark that says what was wrong.
+    """The line of a Spark exception that has the cause.
 
-    A source that fails in a Python worker comes as a traceback within a Java stack trace.
+    The failure of a source in a Python worker is a traceback within a Java stack trace.
     """
     lines = [line.strip() for line in str(error).splitlines()]
     ends = [found["message"] for line in lines if (found := _END_OF_TRACEBACK.fullmatch(line))]

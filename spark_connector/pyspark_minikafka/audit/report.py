@@ -1,4 +1,4 @@
-"""What an audit found: totals and the rows that matter most, as a table or as JSON."""
+"""The result of an audit: totals and the worst rows, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -19,16 +19,12 @@ _UNKNOWN: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an audit found.
+    """Totals and rows of an audit; the package explains the findings.
 
     Attributes:
-        records: how many were read.
-        lost: see the package, like the next three.
-        duplicated: how many too many.
-        reordered: how many came late.
-        unnumbered: how many say nothing.
-        rows: of `audited`, those with findings first; at most as many as were asked for.
-        rows_left_out: how many more there are.
+        records: the number of records that were read.
+        rows: of `audited`, those with findings first, up to the limit.
+        rows_left_out: the number of rows beyond the limit.
     """
 
     records: int
@@ -41,16 +37,14 @@ class Report:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was found."""
         return not any(getattr(self, name) for name in FINDINGS)
 
     def document(self) -> dict[str, Any]:
-        """The same for JSON."""
         return {"clean": self.is_clean, **asdict(self)}
 
 
 def report_on(audited: DataFrame, rows_max: int) -> Report:
-    """Add up and fetch at most `rows_max` rows: the only ones that leave the cluster."""
+    """Add up, and fetch at most `rows_max` rows; only these leave the cluster."""
     is_place = sf.col("partition").isNotNull()
     totals = audited.agg(
         sf.count("*").alias("rows"),
@@ -87,7 +81,7 @@ def _place_of(row: dict[str, Any]) -> tuple[str, str, int]:
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print a table (without lines where it is not a terminal) and one line that sums up."""
+    """Print a table (without lines if it is not a terminal) and one line with the verdict."""
     findings = [name for name in FINDINGS if name != "unnumbered" or report.unnumbered]
     lines = box.SIMPLE_HEAD if console.is_terminal else None
     table = Table(box=lines, header_style="cyan", collapse_padding=True, pad_edge=False)
@@ -99,7 +93,7 @@ def print_report(report: Report, console: Console) -> None:
         table.add_row(*_cells(row, findings))
     console.print(table)
     if report.rows_left_out:
-        console.print(f"and {report.rows_left_out:,} more rows; --rows says how many are shown")
+        console.print(f"and {report.rows_left_out:,} more rows; --rows sets how many are shown")
     for row in report.rows:
         found = "; ".join(_instances(row))
         if found and (row["partition"] is None or row["lost"] is not None):
@@ -109,7 +103,6 @@ def print_report(report: Report, console: Console) -> None:
 
 
 def verdict(report: Report) -> str:
-    """What was found, in one line."""
     records = f"{report.records:,} record{'' if report.records == 1 else 's'}"
     if report.is_clean:
         return f"clean: {records}, none lost, duplicated or reordered"
@@ -131,7 +124,7 @@ def _count(number: int | None) -> str:
 
 
 def _name(name: str | None) -> Text:
-    """A name that a record brought: nothing in it may move the terminal's cursor."""
+    """A name from a record, escaped so that it cannot control the terminal."""
     if name is None:
         return Text(_UNKNOWN)
     return Text("".join(each if each.isprintable() else ascii(each)[1:-1] for each in name))

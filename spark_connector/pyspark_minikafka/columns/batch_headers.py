@@ -36,7 +36,7 @@ _LAYOUT: Final = np.dtype(
         "itemsize": BATCH_HEADER_SIZE_BYTES,
     }
 )
-"""Of message format 2 (KIP-98); what nobody here looks at is left out."""
+"""Of message format 2 (KIP-98); unused fields are left out."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class BatchHeaders:
     """Columns of equal length, a row for each batch.
 
     Attributes:
-        positions: where each batch begins in its buffer.
-        ends: where it ends.
+        positions: of the batches in their buffer.
+        ends: of the batches.
     """
 
     positions: Integers
@@ -64,12 +64,12 @@ class BatchHeaders:
 
 
 def read_headers(buffer: Bytes, positions: Sequence[int]) -> BatchHeaders:
-    """Read the headers of the batches at some positions, but for those without records.
+    """Read the headers of batches, except for those without records.
 
-    Whole batches are there, of format 2: whoever found the positions has seen to it.
+    The caller guarantees complete batches of format 2 at the positions.
 
     Raises:
-        MalformedRecordsError: a batch without records has something behind its header.
+        MalformedRecordsError: a batch without records has bytes after its header.
     """
     places = np.array(positions, np.int64)
     rows = buffer[places[:, None] + np.arange(BATCH_HEADER_SIZE_BYTES)]
@@ -78,7 +78,7 @@ def read_headers(buffer: Bytes, positions: Sequence[int]) -> BatchHeaders:
     if not has_records.all():
         sizes = fields["batch_length"][~has_records] + LOG_OVERHEAD_SIZE_BYTES
         if (sizes != BATCH_HEADER_SIZE_BYTES).any():
-            raise MalformedRecordsError("a batch says that it has no records, and has some")
+            raise MalformedRecordsError("a batch has records, but its header says that it has none")
         fields, places = fields[has_records], places[has_records]
 
     def column(name: str) -> Integers:
@@ -101,7 +101,7 @@ def read_headers(buffer: Bytes, positions: Sequence[int]) -> BatchHeaders:
 
 
 def joined_headers(parts: Sequence[BatchHeaders]) -> BatchHeaders:
-    """The headers of several buffers, one after the other; positions stay those in each buffer."""
+    """Concatenate the headers of several buffers; positions stay relative to each buffer."""
     if len(parts) == 1:
         return parts[0]
     names = BatchHeaders.__dataclass_fields__

@@ -1,7 +1,6 @@
 """Record headers: lists of a name and bytes.
 
-Few topics have them, so they are decoded one record at a time; records without headers cost
-nothing.
+Few topics have them, so they are decoded one record at a time; records without headers are free.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ def decode_headers(array: Bytes, positions: Integers, record_ends: Integers) -> 
     """Decode the headers of each record.
 
     Args:
-        array: what the records stand in.
-        positions: where the number of each record's headers stands.
-        record_ends: where the records end, behind their headers.
+        array: the buffer.
+        positions: of the number of each record's headers.
+        record_ends: of the records.
 
     Returns:
-        An array of `HEADERS_TYPE`; null for records without headers, as Spark's connector has it.
+        An array of `HEADERS_TYPE`; null for records without headers, as in Spark's own connector.
 
     Raises:
         CorruptBatchError, IndexError: they are damaged.
-        MalformedRecordsError: headers do not end where their record does.
+        MalformedRecordsError: headers do not end at the end of their record.
     """
     counts, starts = read_varints(array, positions)
     rows: list[list[dict[str, object]] | None] = [None] * len(counts)
     is_without = counts == 0
     if (starts[is_without] != record_ends[is_without]).any():
-        raise MalformedRecordsError("there is something behind a record without headers")
+        raise MalformedRecordsError("bytes are left after a record without headers")
     if not is_without.all():
         buffer = array.data
         for row in np.flatnonzero(~is_without).tolist():
@@ -51,5 +50,5 @@ def decode_headers(array: Bytes, positions: Integers, record_ends: Integers) -> 
 def _decode(encoded: bytes) -> list[dict[str, object]]:
     headers, end = decode_record_headers(encoded, 0, len(encoded))
     if end != len(encoded):
-        raise MalformedRecordsError("there is something behind the headers of a record")
+        raise MalformedRecordsError("bytes are left after the headers of a record")
     return [{"key": name, "value": value} for name, value in headers]

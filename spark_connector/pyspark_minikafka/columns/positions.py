@@ -1,10 +1,9 @@
-"""Where each record of a run of batches begins and ends.
+"""Finds where each record of several batches begins and ends.
 
-A record says how long it is, so the next one can only be found after it: that is the one loop over
-records there is, and it reads a single varint each. Records that are equally long one after the
-other (most machine-made ones: only the sizes of their deltas differ now and then) do not even need
-that: where they must begin is computed, and that they do is proven by comparing the length at each
-of these places. Each record that has the expected length proves where the next one begins.
+A record begins with its length, so the next one can only be found after it. That is the only loop
+over records, and it reads one varint each. Consecutive records of equal length (most machine-made
+ones) do not need it: their positions are computed, and proven by comparing the length at each of
+these places. A record of the expected length proves where the next one begins.
 """
 
 from __future__ import annotations
@@ -17,34 +16,28 @@ import numpy as np
 from .varints import Bytes, Integers
 
 _PROVEN_RECORDS_MIN: Final = 256
-"""Fewer records are found sooner one by one."""
+"""Fewer records are found faster one by one."""
 
 _GUESSED_MIN: Final = 32
 _GUESSED_MAX: Final = 16_384
 
 _IRREGULAR_MAX: Final = 2
-"""After so many guesses that hardly any record confirmed, one by one is sooner."""
+"""After this many failed guesses, one by one is faster."""
 
 _LENGTH_SIZE_BYTES_MAX: Final = 5
 
-# What a length of one byte moves on, and what the bytes of a length of two do.
-_BEHIND_ONE: Final = tuple((byte >> 1) + 1 for byte in range(0x80))
+# How far a length of one byte moves on, and what the bytes of a length of two add.
+_AFTER_ONE: Final = tuple((byte >> 1) + 1 for byte in range(0x80))
 _FIRST_OF_TWO: Final = tuple(((byte & 0x7F) >> 1) + 2 for byte in range(0x100))
 _SECOND_OF_TWO: Final = tuple(byte << 6 for byte in range(0x80))
 
 
 class MalformedRecordsError(ValueError):
-    """The records of a batch are not what their batch says."""
+    """The records of a batch contradict its header or each other."""
 
 
 class Region(NamedTuple):
-    """The encoded records of one batch in a buffer.
-
-    Attributes:
-        start: where they begin.
-        end: where they end.
-        record_count: how many they are.
-    """
+    """The encoded records of one batch in a buffer."""
 
     start: int
     end: int
@@ -57,9 +50,9 @@ def find_records(
     """Where the records of all regions begin, in order, and where they end.
 
     Args:
-        buffer: what the regions are parts of.
+        buffer: contains the regions.
         array: the same bytes for NumPy.
-        regions: one for each batch, none of them without records.
+        regions: one for each batch, none of them empty.
 
     Raises:
         MalformedRecordsError: records do not end where their batch does.
@@ -89,10 +82,10 @@ def find_records(
 
 
 def _guess(array: Bytes, region: Region, found: list[Integers]) -> tuple[int, int]:
-    """Find records by guessing that they are as long as the one before.
+    """Find records by guessing that each is as long as the one before.
 
     Returns:
-        Where to go on, and how many records are left: none, if they are all alike.
+        Where to continue, and how many records are left: 0 if all are equally long.
     """
     position, end, left = region
     guessed, irregular = _GUESSED_MIN, 0
@@ -121,7 +114,7 @@ def _guess(array: Bytes, region: Region, found: list[Integers]) -> tuple[int, in
 
 
 def _encoded_length(array: Bytes, position: int) -> list[int]:
-    """The bytes of a record's length; none where it goes on too long."""
+    """The bytes of a record's length; empty if it is too long."""
     some: list[int] = array[position : position + _LENGTH_SIZE_BYTES_MAX].tolist()
     for index, byte in enumerate(some):
         if byte < 0x80:
@@ -130,7 +123,7 @@ def _encoded_length(array: Bytes, position: int) -> list[int]:
 
 
 def _size(encoded: list[int]) -> int:
-    """Size of a record with its length."""
+    """The size of a record, including its length."""
     value = 0
     for index, byte in enumerate(encoded):
         value |= (byte & 0x7F) << 7 * index
@@ -138,28 +131,28 @@ def _size(encoded: list[int]) -> int:
 
 
 def _walk(buffer: bytes, position: int, count: int, positions: list[int]) -> int:
-    """Find records one by one; returns where the last of them ends, -1 beyond the buffer."""
+    """Find records one by one; returns the end of the last one, -1 if beyond the buffer."""
     append = positions.append
-    behind_one, first_of_two, second_of_two = _BEHIND_ONE, _FIRST_OF_TWO, _SECOND_OF_TWO
+    after_one, first_of_two, second_of_two = _AFTER_ONE, _FIRST_OF_TWO, _SECOND_OF_TWO
     try:
         for _ in range(count):
             append(position)
             byte = buffer[position]
             if byte < 0x80:
-                position += behind_one[byte]
+                position += after_one[byte]
             else:
                 second = buffer[position + 1]
                 if second < 0x80:
                     position += first_of_two[byte] + second_of_two[second]
                 else:
-                    position = _behind_long(buffer, position)
+                    position = _after_long(buffer, position)
     except IndexError:
         return -1
     return position
 
 
-def _behind_long(buffer: bytes, position: int) -> int:
-    """Where the record behind one with a length of three bytes or more begins."""
+def _after_long(buffer: bytes, position: int) -> int:
+    """The end of a record whose length has three bytes or more."""
     encoded = buffer[position : position + _LENGTH_SIZE_BYTES_MAX]
     for index, byte in enumerate(encoded):
         if byte < 0x80:

@@ -1,4 +1,4 @@
-"""Byte strings that stand in a buffer, each behind its size."""
+"""Byte strings in a buffer, each after its size."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Slots:
     """Keys or values of records; a size of -1 is null.
 
     Args:
-        array: what they stand in.
-        positions: where their sizes stand.
-        record_ends: where their records end; something of the record follows each of them.
+        array: the buffer.
+        positions: of their sizes.
+        record_ends: of their records; at least one byte of the record follows each slot.
 
     Attributes:
-        ends: the positions behind them.
+        ends: of the byte strings.
 
     Raises:
         MalformedRecordsError: one is larger than its record.
@@ -31,11 +31,11 @@ class Slots:
         self._sizes, self._starts = read_varints(array, positions)
         rest = record_ends - self._starts
         if ((self._sizes < -1) | (self._sizes >= rest)).any():
-            raise MalformedRecordsError("a key or value goes beyond the end of its record")
+            raise MalformedRecordsError("a key or value exceeds its record")
         self.ends = self._starts + np.maximum(self._sizes, 0)
 
     def take(self, buffer: pa.Buffer) -> pa.Array:
-        """Copy them out of the buffer."""
+        """Copy the byte strings out of the buffer."""
         count = len(self._sizes)
         bounds: NDArray[np.int32] = np.empty(2 * count + 1, np.int32)
         bounds[0 : 2 * count : 2] = self._starts

@@ -1,8 +1,8 @@
 """Zigzag varints, many at a time.
 
 Kafka writes the lengths and deltas inside a record as protobuf's zigzag varints. Reading one byte
-by byte costs Python half a microsecond; here a column of them is read with a few NumPy operations,
-one round for each byte that the longest of them has.
+by byte costs Python half a microsecond; here a column of them is read with a few NumPy operations
+for each byte of the longest one.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _MORE: Final = 0x80
 
 
 class MalformedVarintError(ValueError):
-    """A varint goes on beyond its end, or beyond ten bytes."""
+    """A varint has more than ten bytes."""
 
 
 def read_varints(buffer: Bytes, positions: Integers) -> tuple[Integers, Integers]:
     """Read the varint at each position.
 
     Args:
-        buffer: what they stand in; `VARINT_SIZE_BYTES_MAX` bytes behind the last position are read.
-        positions: where each begins.
+        buffer: must have `VARINT_SIZE_BYTES_MAX` bytes after the last position.
+        positions: of the varints.
 
     Returns:
-        Their values, and the positions behind them.
+        Their values, and the positions after them.
 
     Raises:
         MalformedVarintError: one has more than ten bytes.
@@ -42,7 +42,7 @@ def read_varints(buffer: Bytes, positions: Integers) -> tuple[Integers, Integers
     if not has_second.any():
         encoded = first.astype(np.int64)
         return (encoded >> 1) ^ -(encoded & 1), positions + 1
-    # Most have two bytes at most: both are read for all of them, and what is not there is masked.
+    # Most have at most two bytes: read both of all, and mask the missing ones.
     second = buffer.take(positions + 1) * has_second
     short = (first & 0x7F).astype(np.int64) | (second & 0x7F).astype(np.int64) << 7
     ends = positions + 1 + has_second
@@ -54,7 +54,7 @@ def read_varints(buffer: Bytes, positions: Integers) -> tuple[Integers, Integers
 def _read_long(
     buffer: Bytes, encoded: NDArray[np.uint64], ends: Integers, rest: NDArray[np.intp]
 ) -> tuple[Integers, Integers]:
-    """Read on where two bytes were not enough."""
+    """Continue with varints of more than two bytes."""
     shift = 14
     while rest.size:
         if shift > 7 * (VARINT_SIZE_BYTES_MAX - 1):
@@ -70,7 +70,7 @@ def _read_long(
 
 
 def varint_sizes(values: Integers) -> Integers:
-    """How many bytes each value takes as a varint."""
+    """The number of bytes of each value as a varint."""
     encoded = _zigzag(values)
     sizes = np.ones(len(values), np.int64)
     for size in range(1, VARINT_SIZE_BYTES_MAX):
@@ -82,7 +82,7 @@ def varint_sizes(values: Integers) -> Integers:
 
 
 def write_varints(buffer: Bytes, positions: Integers, values: Integers) -> Integers:
-    """Write a varint at each position; returns the positions behind them."""
+    """Write a varint at each position; returns the positions after them."""
     rest = _zigzag(values)
     ends = positions.copy()
     index = np.arange(len(values))

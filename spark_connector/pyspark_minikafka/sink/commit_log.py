@@ -1,7 +1,7 @@
 """The commit log: a compacted topic with one record for each query, its newest batch.
 
 The key is the query's id, the value a JSON object with a version. Everything is in partition 0.
-Whoever reads it begins at the end, where the newest records are.
+Reads begin at the end, where the newest records are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from minikafka.protocol.errors import ErrorCode
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import BrokerError, KafkaError, UnknownTopicError
-from minikafka_client.plans.ask import Plan, RetryPause
+from minikafka_client.plans.plan import Plan, RetryPause
 from minikafka_client.plans.rounds import refresh_metadata
 from minikafka_client.sync import AdminClient
 from minikafka_client.types import (
@@ -24,7 +24,7 @@ from minikafka_client.types import (
 )
 
 from .errors import UnsupportedWriteError
-from .log_reading import fetch_range, newest_committed
+from .log_reader import fetch_range, newest_committed
 from .protocol import CommitRecord, Part
 
 VERSION: Final = 1
@@ -51,17 +51,17 @@ def encode_commit(record: CommitRecord) -> bytes:
 
 
 def decode_commit(value: bytes) -> CommitRecord:
-    """Read a value.
+    """Parse the value of a record.
 
     Raises:
-        UnsupportedWriteError: it was not written by this connector, or by a later version.
+        UnsupportedWriteError: it was written by another program, or by a later version.
     """
     try:
         document: dict[str, Any] = json.loads(value)
         if document["version"] != VERSION:
             raise UnsupportedWriteError(
-                f"the commit log was written by a later version of the connector (its format is "
-                f"{document['version']!r}, this one knows {VERSION}): upgrade"
+                f"the commit log was written by a later version of the connector (format "
+                f"{document['version']!r}; this one reads {VERSION}): upgrade"
             )
         parts = tuple(
             Part(str(name), int(producer_id), int(epoch), bool(is_two_phase))
@@ -76,16 +76,16 @@ def decode_commit(value: bytes) -> CommitRecord:
         if isinstance(error, UnsupportedWriteError):
             raise
         raise UnsupportedWriteError(
-            f"the commit log has a record that this connector did not write: {value!r:.200}; give "
-            f"the sink a topic of its own with the option commitLogTopic"
+            f"the commit log has a record that this connector did not write: {value!r:.200}; set "
+            f"the option commitLogTopic to a topic of its own"
         ) from error
 
 
 def create_commit_log(admin: AdminClient, topic: str) -> None:
-    """Create the topic, if there is none, with at most three replicas; if there is, look at it.
+    """Create the topic with at most three replicas, or check an existing one.
 
     Raises:
-        UnsupportedWriteError: there is one, and it is not compacted.
+        UnsupportedWriteError: the existing topic is not compacted.
         KafkaError: it cannot be created.
     """
     if admin.run_plan(lambda cluster: _exists(cluster, topic)):
@@ -104,14 +104,13 @@ def _check_compacted(admin: AdminClient, topic: str) -> None:
     resource = ConfigResource.topic(topic)
     try:
         entries = admin.describe_configs([resource], names=[_POLICY])[resource]
-    except KafkaError:  # not everybody may ask
+    except KafkaError:  # it may not be authorized
         return
     policy = entries[_POLICY].value or ""
     if policy != "compact":
         raise UnsupportedWriteError(
-            f"the commit log's topic {topic!r} has cleanup.policy={policy}, so that what is "
-            f"committed would be forgotten; set it to compact, or name another topic with the "
-            f"option commitLogTopic"
+            f"the commit log's topic {topic!r} has cleanup.policy={policy}, which would delete "
+            f"commits; set it to compact, or set the option commitLogTopic to another topic"
         )
 
 
@@ -130,10 +129,10 @@ def _exists(cluster: Cluster, topic: str) -> Plan[bool]:
 
 
 def read_newest(admin: AdminClient, topic: str, query_id: str) -> tuple[CommitRecord | None, int]:
-    """The newest record of a query that is committed (None: there is none), and the log's end.
+    """The newest committed record of a query, if any, and the end of the log.
 
     Raises:
-        UnsupportedWriteError: the log was written by others.
+        UnsupportedWriteError: another program wrote to the log.
         KafkaError: it cannot be read.
     """
     where = TopicPartition(topic, PARTITION)
@@ -154,10 +153,10 @@ def read_newest(admin: AdminClient, topic: str, query_id: str) -> tuple[CommitRe
 def read_range(
     admin: AdminClient, topic: str, query_id: str, begin: int, end: int
 ) -> CommitRecord | None:
-    """The newest record of a query in a part of the log.
+    """The newest committed record of a query in a part of the log.
 
     Raises:
-        UnsupportedWriteError: the log was written by others.
+        UnsupportedWriteError: another program wrote to the log.
         KafkaError: it cannot be read.
     """
     where = TopicPartition(topic, PARTITION)

@@ -1,4 +1,4 @@
-"""What the sink raises on purpose, besides what the connector raises everywhere."""
+"""The sink's own exceptions."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ class RefusedRowError(ValueError):
 
 
 class UnsupportedWriteError(ValueError):
-    """A topic cannot be written to in this way."""
+    """The mode, the commit log or its format is not supported."""
 
 
 class LostTransactionError(RuntimeError):
     """A transaction that was recorded as committed was aborted; its rows are not in the topic.
 
-    Only without two-phase commit can it happen: the time between writing and deciding was longer
-    than the transaction's timeout. With the option ``failOnDataLoss`` set to false the query goes
-    on without these rows.
+    This can only happen without two-phase commit, if the time between writing and deciding was
+    longer than the transaction's timeout. With ``failOnDataLoss`` set to false the query continues
+    without these rows.
     """
 
 
 class OldCheckpointError(RuntimeError):
-    """The commit log is ahead of the checkpoint: what is to be written was written before."""
+    """The commit log is ahead of the checkpoint, so the batch was already written."""
 
 
 class StaleLogError(RuntimeError):
-    """A broker had shown less of the commit log than there is; nothing was decided."""
+    """A broker returned an incomplete commit log; nothing was decided."""

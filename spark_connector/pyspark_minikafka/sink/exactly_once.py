@@ -1,4 +1,4 @@
-"""The writer that Spark sees: finds out where it is, and lets the protocol do the rest."""
+"""Spark's interface to the exactly-once protocol."""
 
 from __future__ import annotations
 
@@ -24,29 +24,22 @@ _RUN: Final = "spark.jobGroup.id"
 
 
 class PartMessage(WriterCommitMessage):
-    """What a task tells the driver."""
-
     def __init__(self, result: Result) -> None:
         self.result = result
 
 
 class ExactlyOnceWriter(DataSourceStreamArrowWriter):
-    """``df.writeStream.format("minikafka")``; Spark makes one for each batch, and one to commit.
-
-    Args:
-        settings: the options.
-        columns: of the rows.
-    """
+    """``df.writeStream.format("minikafka")``; Spark makes one for each batch, and one to commit."""
 
     def __init__(self, settings: SinkSettings, columns: InputColumns) -> None:
         self._settings = settings
         self._columns = columns
         self._nonce = secrets.token_hex(4)
 
-    def write(  # type: ignore[override] # Spark declares rows, and gives Arrow to Arrow writers
+    def write(  # type: ignore[override] # Spark declares rows, and passes Arrow to Arrow writers
         self, iterator: Iterator[pa.RecordBatch]
     ) -> PartMessage:
-        """Write the rows of a task, and leave their transaction open."""
+        """Write the rows of a task, and leave the transaction open."""
         prepare_worker(self._settings.driver_version)
         from .kafka import RealTaskKafka
 
@@ -63,7 +56,7 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
         batch_id = None if context is None else context.getLocalProperty(_BATCH)
         if context is None or query_id is None or batch_id is None:
             raise RuntimeError(
-                f"Spark does not tell the task its query and batch ({_QUERY}, {_BATCH}), which "
+                f"this task has no local properties {_QUERY} and {_BATCH}, which "
                 f"deliveryGuarantee='exactly-once' needs; set it to at-least-once"
             )
         attempt = context.taskAttemptId()
@@ -89,9 +82,9 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
         """Make the batch visible.
 
         Raises:
-            LostTransactionError: a part of it was aborted after it was decided.
-            OldCheckpointError: the checkpoint is older than what is written.
-            KafkaError: it is not known whether the batch is visible; Spark runs it again.
+            LostTransactionError: a part of it was aborted after the decision.
+            OldCheckpointError: the checkpoint is older than the commit log.
+            KafkaError: the batch may not be visible; Spark repeats it.
         """
         from .kafka import RealDriverKafka
 
@@ -108,7 +101,7 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: N803 - the name is Spark's
     ) -> None:
-        """Abort what tasks of a failed batch have written."""
+        """Abort what the tasks of a failed batch wrote."""
         from .kafka import RealDriverKafka
 
         with RealDriverKafka(self._settings) as kafka:

@@ -1,4 +1,4 @@
-"""Which columns a write has; the names, types and refusals are those of Spark's own connector."""
+"""The columns of a write; names, types and refusals are those of Spark's own connector."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 @dataclass(frozen=True)
 class InputColumns:
-    """Where the columns stand in the rows that are written; None: there is no such column.
+    """The positions of the columns in the rows; None if there is no such column.
 
-    Columns with other names are not written.
+    Columns with other names are ignored.
     """
 
     value: int
@@ -46,10 +46,10 @@ def input_columns(schema: StructType, topic: str | None) -> InputColumns:
 
     Args:
         schema: of the rows.
-        topic: the option ``topic``; it replaces the column.
+        topic: the option ``topic``, which overrides the column.
 
     Raises:
-        SchemaError: ``value`` is missing, nothing says which topic, or a column has a wrong type.
+        SchemaError: ``value`` or the topic is missing, or a column has a wrong type.
     """
     found: dict[str, int] = {}
     for index, field in enumerate(schema.fields):
@@ -63,8 +63,8 @@ def input_columns(schema: StructType, topic: str | None) -> InputColumns:
         )
     if topic is None and "topic" not in found:
         raise SchemaError(
-            "the option 'topic' is missing, and there is no column 'topic'; one of them says where "
-            "records go"
+            "the option 'topic' is missing, and there is no column 'topic'; set the option, or add "
+            "the column"
         )
     if topic is not None:
         found.pop("topic", None)

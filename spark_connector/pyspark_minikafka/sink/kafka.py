@@ -1,4 +1,4 @@
-"""What tasks and driver need of Kafka, done with the client."""
+"""The protocol's interfaces to Kafka, implemented with the client."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from minikafka_client.errors import KafkaError, TwoPhaseCommitError
 from minikafka_client.sync import AdminClient, TransactionalWriter
 from minikafka_client.types import ConfigResource
 
+from .at_least_once import write_rows
 from .commit_log import PARTITION, create_commit_log, encode_commit, read_newest, read_range
-from .endings import abort_part, commit_parts, find_open_parts
 from .errors import StaleLogError
 from .input_schema import InputColumns
-from .plain import write_rows
 from .protocol import CommitRecord, Part
 from .settings import SinkSettings
+from .transactions import abort_part, commit_parts, find_open_parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,16 +30,16 @@ _MAX_TIMEOUT_DEFAULT_MS: Final = 900_000
 _RECORD_TIMEOUT_MS: Final = 60_000
 
 _one_phase_only: set[tuple[str, str]] = set()
-"""Clusters and sinks that have refused two-phase commit: this process asks them only once."""
+"""Clusters and sinks that refused two-phase commit; this process asks each only once."""
 
 
 def transactional_id(sink_id: str, query_id: str, name: str) -> str:
-    """Transactional ids of a query: all begin alike."""
+    """A transactional id of a query; all have the same prefix."""
     return f"{sink_id}-{query_id}-{name}"
 
 
 class _Face:
-    """Connections for administration, closed with the block."""
+    """An administrator and writers, which are closed with the block."""
 
     def __init__(self, settings: SinkSettings) -> None:
         self.settings = settings
@@ -61,11 +61,10 @@ class _Face:
         self.admin.close()
 
     def newest(self, query_id: str) -> CommitRecord | None:
-        """What the commit log says of a query."""
         return read_newest(self.admin, self.settings.commit_log_topic, query_id)[0]
 
     def writer(self, name: str, timeout_ms: int, *, is_two_phase: bool) -> TransactionalWriter:
-        """A writer that has not said anything yet."""
+        """A writer that is not initialized yet."""
         options = self.settings.producer_options()
         options["transactional_id"] = name
         options["transaction_timeout_ms"] = timeout_ms
@@ -76,7 +75,7 @@ class _Face:
 
 
 class OpenTransaction:
-    """A transaction that a task writes to."""
+    """An open transaction of a task."""
 
     def __init__(
         self, writer: TransactionalWriter, face: RealTaskKafka, name: str, *, is_two_phase: bool
@@ -87,23 +86,14 @@ class OpenTransaction:
         self._is_two_phase = is_two_phase
 
     def write(self, rows: Iterator[pa.RecordBatch]) -> None:
-        """Send all rows."""
         write_rows(self._writer, self._face.settings, self._face.columns, rows)
 
     def prepare(self) -> Part | None:
-        """Wait until everything is stored; None: nothing was sent."""
         prepared = self._writer.prepare()
         return Part(self._name, *prepared, self._is_two_phase) if prepared else None
 
 
 class RealTaskKafka(_Face):
-    """A task's face of Kafka.
-
-    Args:
-        settings: the options.
-        columns: of the rows.
-    """
-
     def __init__(self, settings: SinkSettings, columns: InputColumns) -> None:
         super().__init__(settings)
         self.columns = columns
@@ -114,17 +104,17 @@ class RealTaskKafka(_Face):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Abort what a task that fails has written, if that can be done."""
+        """Abort what a failed task wrote, if possible."""
         if exc is not None:
             for writer in self._writers:
                 try:
                     writer.__exit__(exc_type, exc, traceback)
                 except KafkaError as error:
-                    logger.warning("the transaction of a failed task is left open: %s", error)
+                    logger.warning("cannot abort the transaction of a failed task: %s", error)
         super().__exit__(exc_type, exc, traceback)
 
     def begin(self, transactional_id: str) -> OpenTransaction | None:
-        """Begin a transaction, with two phases if that can be had."""
+        """Begin a transaction, with two-phase commit if possible."""
         settings = self.settings
         cluster = (settings.kafka.bootstrap, settings.sink_id)
         if settings.two_phase_commit != "off" and cluster not in _one_phase_only:
@@ -144,7 +134,7 @@ class RealTaskKafka(_Face):
         return OpenTransaction(writer, self, transactional_id, is_two_phase=False)
 
     def _longest_timeout_ms(self) -> int:
-        """As long as the broker allows: the driver has so much time to decide."""
+        """The longest timeout that the broker allows, to give the driver time to decide."""
         given = self.settings.kafka.producer_options().get("transaction_timeout_ms")
         if given is not None:
             return given
@@ -153,14 +143,14 @@ class RealTaskKafka(_Face):
             resource = ConfigResource.broker(nodes[0])
             names = [_MAX_TIMEOUT_SETTING]
             entries = self.admin.describe_configs([resource], names=names)[resource]
-        except KafkaError:  # not everybody may ask
+        except KafkaError:  # it may not be authorized
             return _MAX_TIMEOUT_DEFAULT_MS
         entry = entries.get(_MAX_TIMEOUT_SETTING)
         return int(entry.value or 0) if entry is not None else _MAX_TIMEOUT_DEFAULT_MS
 
 
 class ClaimedLog:
-    """The commit log, claimed by the query's own transactional id: who had it before is fenced.
+    """The commit log, claimed by the query's own transactional id, which fences earlier drivers.
 
     Attributes:
         read_until: the end of the log when it was read; None before.
@@ -174,19 +164,18 @@ class ClaimedLog:
         self.read_until: int | None = None
 
     def newest(self) -> CommitRecord | None:
-        """What it says."""
         found, self.read_until = read_newest(self._face.admin, self._topic, self._query_id)
         return found
 
     def record(self, record: CommitRecord) -> None:
-        """Write a record in a transaction, so that who is fenced cannot.
+        """Write a record in a transaction, so that a fenced driver cannot.
 
-        Where it comes to stand tells whether all that is before it was read: a leader that has
-        lost its place unknowingly may have answered with less.
+        The record's offset shows whether everything before it was read: a deposed leader may have
+        returned less.
 
         Raises:
             StaleLogError: there is a record that was not read.
-            KafkaError: it is not certain that it is recorded.
+            KafkaError: the record may not be in the log.
         """
         writer = self._writer
         writer.begin()
@@ -201,17 +190,15 @@ class ClaimedLog:
                 writer.abort()
                 raise StaleLogError(
                     f"the commit log {self._topic!r} has a record of query {self._query_id} "
-                    f"between {self.read_until} and {offset} that a broker had not shown; the "
-                    f"batch is not decided, and the query can be started again"
+                    f"between {self.read_until} and {offset} that a broker had not returned; the "
+                    f"batch is not decided; restart the query"
                 )
         writer.commit()
 
 
 class RealDriverKafka(_Face):
-    """The driver's face of Kafka."""
-
     def claim(self, query_id: str) -> ClaimedLog:
-        """Take over the query's own transactional id."""
+        """Claim the commit log with the query's own transactional id."""
         create_commit_log(self.admin, self.settings.commit_log_topic)
         name = transactional_id(self.settings.sink_id, query_id, _DRIVER)
         writer = self.writer(name, _RECORD_TIMEOUT_MS, is_two_phase=False)
@@ -219,19 +206,17 @@ class RealDriverKafka(_Face):
         return ClaimedLog(self, writer, query_id)
 
     def open_parts(self, query_id: str, known: frozenset[str]) -> Sequence[Part]:
-        """The query's open transactions, as far as brokers tell."""
+        """The query's open transactions; those of unreachable coordinators are missing."""
         beginning = transactional_id(self.settings.sink_id, query_id, "")
         own = known | {beginning + _DRIVER}
         try:
             return self.admin.run_plan(lambda cluster: find_open_parts(cluster, beginning, own))
         except KafkaError as error:
-            logger.warning("cannot look for what older attempts have left open: %s", error)
+            logger.warning("cannot list the open transactions of older attempts: %s", error)
             return []
 
     def commit_parts(self, parts: Sequence[Part]) -> Sequence[Part]:
-        """Commit all of them, at once."""
         return self.admin.run_plan(lambda cluster: commit_parts(cluster, parts))
 
     def abort_part(self, part: Part) -> None:
-        """Abort exactly this one."""
         self.admin.run_plan(lambda cluster: abort_part(cluster, part))

@@ -1,7 +1,7 @@
-"""The exactly-once protocol, without Spark and without sockets; see the package for what it is.
+"""The exactly-once protocol without Spark and without sockets; the package explains it.
 
-Tasks and driver talk to Kafka through two small faces, so that tests can put a model in their place
-and let anybody die at any step.
+Tasks and driver use Kafka through two small interfaces, so that tests can replace it by a model and
+let any process die at any step.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ _Rows_contra = TypeVar("_Rows_contra", contravariant=True)
 
 
 class Part(NamedTuple):
-    """A task's transaction: written, and left open for the driver to decide about.
+    """A task's transaction: written, and left open for the driver to decide.
 
     Attributes:
-        transactional_id, producer_id, producer_epoch: its name.
-        is_two_phase: it has no timeout (KIP-939).
+        is_two_phase: whether it has no timeout (KIP-939).
     """
 
     transactional_id: str
@@ -35,14 +34,13 @@ class Part(NamedTuple):
 
 
 class CommitRecord(NamedTuple):
-    """What the commit log says of a query: its newest batch, and the transactions that make it up.
+    """A query's newest batch in the commit log, and its transactions.
 
     Attributes:
-        run_id: which start of the query wrote it.
-        batch_id: Spark's number.
-        parts: the transactions.
-        slots: by Spark partition, transactional ids that the next batch of this run may use again;
-            of two-phase transactions, which a twin of the task that has the slot cannot abort.
+        run_id: identifies the start of the query that wrote it.
+        slots: by Spark partition, the transactional ids that the next batch of this run may use
+            again. They are of two-phase transactions, which another attempt of the task cannot
+            abort.
     """
 
     run_id: str
@@ -52,15 +50,14 @@ class CommitRecord(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Which attempt of which task this is.
+    """Identifies an attempt of a task.
 
     Attributes:
-        query_id: survives restarts of the query.
-        run_id: does not.
-        batch_id: Spark's number of the micro-batch.
-        partition_id: of the rows.
-        attempt_number: 0 unless a task is tried again, or twice at the same time.
-        unique: the transactional id of this attempt and no other, made by `new_id`.
+        query_id: stays the same when the query is restarted.
+        run_id: changes then.
+        partition_id: Spark's, of the rows.
+        attempt_number: 0 unless a task is repeated, or run twice at the same time.
+        unique: a transactional id of this attempt only, made by `new_id`.
     """
 
     query_id: str
@@ -72,12 +69,12 @@ class Place(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a task tells the driver; ``part`` is None when it has written nothing."""
+    """What a task returns to the driver; ``part`` is None if it wrote nothing."""
 
     place: Place
     part: Part | None
     is_recorded: bool = False
-    """It has written nothing, because it has seen its batch in the commit log."""
+    """It wrote nothing, because its batch is in the commit log."""
 
 
 class OpenPart(Protocol[_Rows_contra]):
@@ -88,7 +85,7 @@ class OpenPart(Protocol[_Rows_contra]):
         ...
 
     def prepare(self) -> Part | None:
-        """Wait until everything is stored; None: nothing was sent."""
+        """Wait until everything is stored; None if nothing was sent."""
         ...
 
 
@@ -96,23 +93,23 @@ class TaskKafka(Protocol[_Rows_contra]):
     """What a task needs of Kafka."""
 
     def newest(self, query_id: str) -> CommitRecord | None:
-        """What the commit log says."""
+        """The query's record in the commit log."""
         ...
 
     def begin(self, transactional_id: str) -> OpenPart[_Rows_contra] | None:
-        """Begin a transaction; None: one is prepared under this id, and stays so (KIP-939)."""
+        """Begin a transaction; None if one is prepared under this id, which stays so (KIP-939)."""
         ...
 
 
 class CommitLog(Protocol):
-    """The commit log, in the hands of the driver that has claimed it."""
+    """The commit log as claimed by a driver."""
 
     def newest(self) -> CommitRecord | None:
-        """What it says; nothing can be added to it behind the back of who has claimed it."""
+        """The query's record; no other driver can add one after the claim."""
         ...
 
     def record(self, record: CommitRecord) -> None:
-        """Decide; raises unless it is certain that the record is in the log, and nothing after."""
+        """Decide; raises unless it is certain that the record is the last one in the log."""
         ...
 
 
@@ -120,11 +117,11 @@ class DriverKafka(Protocol):
     """What the driver needs of Kafka."""
 
     def newest(self, query_id: str) -> CommitRecord | None:
-        """What the commit log says, if nobody is adding to it."""
+        """The query's record in the commit log, if no driver is adding one."""
         ...
 
     def claim(self, query_id: str) -> CommitLog:
-        """From now on nobody who claimed it before can record anything."""
+        """Claim the commit log; drivers that claimed it before cannot record anything."""
         ...
 
     def open_parts(self, query_id: str, known: frozenset[str]) -> Sequence[Part]:
@@ -132,7 +129,7 @@ class DriverKafka(Protocol):
         ...
 
     def commit_parts(self, parts: Sequence[Part]) -> Sequence[Part]:
-        """Commit; may be repeated. Returns those that were aborted before; raises if unsure."""
+        """Commit (idempotent); returns those that were already aborted; raises if unsure."""
         ...
 
     def abort_part(self, part: Part) -> None:
@@ -144,7 +141,7 @@ class DriverKafka(Protocol):
 
 
 def run_task(kafka: TaskKafka[_Rows], place: Place, rows: Iterator[_Rows]) -> Result:
-    """Write the rows of a task, unless its batch is recorded already.
+    """Write the rows of a task, unless its batch is already recorded.
 
     Raises:
         OldCheckpointError: a later batch is recorded.
@@ -155,7 +152,7 @@ def run_task(kafka: TaskKafka[_Rows], place: Place, rows: Iterator[_Rows]) -> Re
     newest = kafka.newest(place.query_id)
     _check_not_later(newest, place.query_id, place.batch_id)
     if newest is not None and newest.batch_id == place.batch_id:
-        for _ in rows:  # Spark wants them read
+        for _ in rows:  # Spark expects them to be consumed
             pass
         return Result(place, None, is_recorded=True)
     transaction = _begin(kafka, place, newest)
@@ -164,8 +161,8 @@ def run_task(kafka: TaskKafka[_Rows], place: Place, rows: Iterator[_Rows]) -> Re
 
 
 def _begin(kafka: TaskKafka[_Rows], place: Place, newest: CommitRecord | None) -> OpenPart[_Rows]:
-    # Only a first attempt may use a slot. A stage that is tried again has first attempts, too, and
-    # those before may still run: what is prepared there has to stay, which needs two phases.
+    # Only a first attempt may use a slot. A repeated stage has first attempts, too, while the
+    # earlier ones may still run: what they prepared must stay, which needs two-phase commit.
     if newest is not None and newest.run_id == place.run_id and place.attempt_number == 0:
         slot = newest.slots.get(place.partition_id)
         transaction = None if slot is None else kafka.begin(slot)
@@ -180,10 +177,9 @@ def _begin(kafka: TaskKafka[_Rows], place: Place, newest: CommitRecord | None) -
 def _check_not_later(newest: CommitRecord | None, query_id: str, batch_id: int) -> None:
     if newest is not None and newest.batch_id > batch_id:
         raise OldCheckpointError(
-            f"the commit log says that batch {newest.batch_id} of query {query_id} is written, "
-            f"and this is batch {batch_id}: the checkpoint was set back to an older state. Begin "
-            f"with a new checkpointLocation, or (rows will be there twice) write with another "
-            f"commitLogTopic"
+            f"batch {newest.batch_id} of query {query_id} is in the commit log, and this is batch "
+            f"{batch_id}: the checkpoint was set back to an older state. Use a new "
+            f"checkpointLocation, or another commitLogTopic (rows will be duplicated)"
         )
 
 
@@ -197,10 +193,10 @@ def commit(
     *,
     fail_on_data_loss: bool = True,
 ) -> None:
-    """Make a batch visible: all of it, once, however often this is called.
+    """Make a batch visible, completely and once; may be repeated.
 
     Raises:
-        LostTransactionError: the batch is recorded, and a part of it was aborted.
+        LostTransactionError: the batch is recorded, but a part of it was aborted.
         OldCheckpointError: a later batch is recorded.
     """
     if not results:
@@ -214,13 +210,13 @@ def commit(
         if newest is None or newest.batch_id != batch_id:
             if any(result.is_recorded for result in results):
                 raise StaleLogError(
-                    f"tasks have seen that batch {batch_id} of query {query_id} is recorded, and "
-                    f"the driver was not shown it; the query can be started again"
+                    f"tasks found batch {batch_id} of query {query_id} in the commit log, but a "
+                    f"broker did not return it to the driver; restart the query"
                 )
             return  # an empty batch leaves no trace
         leftovers = _surely_older(kafka.open_parts(query_id, known), newest)
     else:
-        # Listed before the decision: whatever is open now belongs to this batch or an older one.
+        # Listed before the decision: what is open now belongs to this batch or an older one.
         leftovers = list(kafka.open_parts(query_id, known))
         log = kafka.claim(query_id)
         newest = log.newest()
@@ -235,18 +231,18 @@ def commit(
     lost = kafka.commit_parts(newest.parts)
     _abort_all(kafka, leftovers)
     if lost:
-        _tell_lost(batch_id, lost, fails=fail_on_data_loss)
+        _report_lost(batch_id, lost, fails=fail_on_data_loss)
 
 
 def new_id(beginning: str, batch_id: int, nonce: str, attempt: int) -> str:
-    """A new transactional id of a query; the nonce has no hyphen."""
+    """A new transactional id of a query; the nonce must not contain a hyphen."""
     return f"{beginning}{batch_id}-{nonce}-{attempt}"
 
 
 def _surely_older(parts: Sequence[Part], newest: CommitRecord) -> list[Part]:
-    """Those that cannot belong to a batch after the newest one that is recorded.
+    """The parts that cannot belong to a batch after the recorded one.
 
-    That takes ids that are new then, or those that the record sets free.
+    Such a batch uses ids that are made for it, or those that the record frees.
     """
     free = set(newest.slots.values())
     return [
@@ -257,7 +253,7 @@ def _surely_older(parts: Sequence[Part], newest: CommitRecord) -> list[Part]:
 
 
 def _first_batch(part: Part) -> float:
-    """For which batch a transactional id was made; of a foreign one nobody knows."""
+    """The batch that a transactional id was made for; infinite for a foreign id."""
     pieces = part.transactional_id.rsplit("-", 3)
     return int(pieces[1]) if len(pieces) == 4 and pieces[1].isdecimal() else math.inf
 
@@ -265,7 +261,7 @@ def _first_batch(part: Part) -> float:
 def record_of(
     batch_id: int, results: Sequence[Result], newest: CommitRecord | None
 ) -> CommitRecord:
-    """What the driver decides: the parts of a batch, and the ids that are free after it."""
+    """The driver's decision: the parts of a batch, and the ids that are free after it."""
     run_id = results[0].place.run_id
     before: Mapping[int, str] = {}
     if newest is not None and newest.run_id == run_id:
@@ -281,13 +277,13 @@ def record_of(
     return CommitRecord(run_id, batch_id, parts, slots)
 
 
-def _tell_lost(batch_id: int, lost: Sequence[Part], *, fails: bool) -> None:
+def _report_lost(batch_id: int, lost: Sequence[Part], *, fails: bool) -> None:
     names = ", ".join(part.transactional_id for part in lost)
     text = (
-        f"batch {batch_id} is recorded as committed, and {len(lost)} of its transactions were "
-        f"aborted, because nobody committed them within their timeout: {names}. The rows in them "
-        f"are not in the topic. Where brokers have transaction.two.phase.commit.enable=true, this "
-        f"cannot happen. To go on without these rows, set failOnDataLoss to false"
+        f"batch {batch_id} is recorded as committed, but {len(lost)} of its transactions timed "
+        f"out and were aborted before they were committed: {names}. Their rows are not in the "
+        f"topic. Brokers with transaction.two.phase.commit.enable=true prevent this. To continue "
+        f"without these rows, set failOnDataLoss to false"
     )
     if fails:
         raise LostTransactionError(text)
@@ -295,7 +291,7 @@ def _tell_lost(batch_id: int, lost: Sequence[Part], *, fails: bool) -> None:
 
 
 def abort(kafka: DriverKafka, batch_id: int, results: Sequence[Result]) -> None:
-    """The batch failed: abort what its tasks have written, unless it is recorded."""
+    """Abort the parts of a failed batch, unless it is recorded."""
     written = [result.part for result in results if result.part is not None]
     if not written:
         return
@@ -305,9 +301,9 @@ def abort(kafka: DriverKafka, batch_id: int, results: Sequence[Result]) -> None:
 
 
 def _abort_all(kafka: DriverKafka, parts: Sequence[Part]) -> None:
-    """Abort what will never be committed; what cannot be aborted now, the next batch aborts."""
+    """Abort what will never be committed; the next batch aborts what cannot be aborted now."""
     for part in parts:
         try:
             kafka.abort_part(part)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the batch is decided already
-            logger.warning("a leftover of %s is not aborted yet: %s", part.transactional_id, error)
+        except Exception as error:  # noqa: BLE001 - the batch is already decided
+            logger.warning("cannot abort a leftover of %s yet: %s", part.transactional_id, error)

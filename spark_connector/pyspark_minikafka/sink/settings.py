@@ -1,10 +1,10 @@
-"""The options of a write, understood and checked.
+"""The options of a write, parsed and checked.
 
 option             default                        meaning
-topic              the column ``topic``           where all rows go
+topic              the column ``topic``           the topic of all rows
 deliveryGuarantee  exactly-once for a stream,     see the package; a batch has at-least-once
 at-least-once for a batch      only
-sinkId             minikafka-spark                begins the transactional ids (for ACLs)
+sinkId             minikafka-spark                prefix of the transactional ids (for ACLs)
 commitLogTopic     __minikafka_spark_commits      the topic of the commit log
 twoPhaseCommit     auto                           auto, required or off (KIP-939)
 failOnDataLoss     true                           see `errors.LostTransactionError`
@@ -32,7 +32,7 @@ TWO_PHASE_COMMIT: Final[tuple[TwoPhaseCommit, ...]] = ("auto", "required", "off"
 
 BATCH_SIZE_BYTES: Final = 512 * 1024
 REQUEST_SIZE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Larger than a producer's defaults: a task has all its rows at once, and nobody waits for one."""
+"""Larger than a producer's defaults: a task has all its rows at once."""
 
 _DEFAULT_SINK_ID: Final = "minikafka-spark"
 _DEFAULT_COMMIT_LOG: Final = "__minikafka_spark_commits"
@@ -41,7 +41,7 @@ _SINK_ID_LENGTH_MAX: Final = 200
 
 @dataclass(frozen=True)
 class SinkSettings:
-    """See the module; it travels to the workers."""
+    """The options; they are pickled for the workers."""
 
     kafka: KafkaProperties
     topic: str | None
@@ -53,14 +53,14 @@ class SinkSettings:
     driver_version: str
 
     def producer_options(self) -> ProducerOptions:
-        """Options of the writers in tasks, those of their connections included."""
+        """Options of the writers in tasks, including those of connections."""
         found = {**self._own_options(), **self.kafka.connection_options()}
         return cast("ProducerOptions", found)
 
     def _own_options(self) -> dict[str, Any]:
         defaults = {
-            "batch_size_bytes": BATCH_SIZE_BYTES,
-            "request_size_bytes_max": REQUEST_SIZE_BYTES_MAX,
+            "batch_size": BATCH_SIZE_BYTES,
+            "max_request_size": REQUEST_SIZE_BYTES_MAX,
         }
         return {**defaults, **self.kafka.producer_options()}
 
@@ -68,25 +68,25 @@ class SinkSettings:
     def batch_size_bytes(self) -> int:
         """The largest record batch, before compression."""
         config = ProducerConfig(**self._own_options())
-        return min(config.batch_size_bytes, config.request_size_bytes_max)
+        return min(config.batch_size, config.max_request_size)
 
     @property
     def compression(self) -> Compression:
         """The codec of record batches."""
-        return Compression[ProducerConfig(**self._own_options()).compression.upper()]
+        return Compression[ProducerConfig(**self._own_options()).compression_type.upper()]
 
 
 def batch_settings(options: Options) -> SinkSettings:
     """The options of a batch write.
 
     Raises:
-        OptionError: they cannot be those of a batch write.
+        OptionError: they are not those of a batch write.
     """
     found = _settings(options, "at-least-once")
     if found.guarantee == "exactly-once":
         raise OptionError(
-            "deliveryGuarantee='exactly-once' is for streams: a batch that is run again cannot be "
-            "told from another one; leave it out, or write with writeStream and "
+            "deliveryGuarantee='exactly-once' is for streams: a repeated batch cannot be "
+            "distinguished from another one; leave the option out, or use writeStream with "
             "trigger(availableNow=True)"
         )
     return found
@@ -96,7 +96,7 @@ def stream_settings(options: Options) -> SinkSettings:
     """The options of a streaming write.
 
     Raises:
-        OptionError: they cannot be those of a streaming write.
+        OptionError: they are not those of a streaming write.
     """
     return _settings(options, "exactly-once")
 
@@ -105,15 +105,18 @@ def _settings(options: Options, default_guarantee: Guarantee) -> SinkSettings:
     kafka = kafka_properties(options)
     if "transactional.id" in kafka.properties:
         raise OptionError(
-            "kafka.transactional.id cannot be set: each task needs one of its own; set sinkId, "
-            "with which they begin"
+            "kafka.transactional.id cannot be set, because each task needs one of its own; set "
+            "sinkId, their prefix"
         )
     sink_id = options.text("sinkId") or _DEFAULT_SINK_ID
     if len(sink_id) > _SINK_ID_LENGTH_MAX:
-        raise OptionError(f"sinkId has {len(sink_id)} letters; at most {_SINK_ID_LENGTH_MAX}")
+        raise OptionError(
+            f"sinkId has {len(sink_id)} characters; {_SINK_ID_LENGTH_MAX} are allowed"
+        )
     topic = options.text("topic")
     if topic == "":
-        raise OptionError("topic is empty; name a topic, or leave it out and have a column 'topic'")
+        raise OptionError("topic is empty; name a topic, or leave it out and add a column 'topic'")
+    kafka.partitioning()
     found = SinkSettings(
         kafka,
         topic,

@@ -1,20 +1,8 @@
-"""Asking a broker about settings, and changing them: one resource at a time."""
+"""Describes and alters settings, one resource at a time."""
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages import alter_configs, incremental_alter_configs
-from minikafka.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from minikafka.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-)
-from minikafka.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from tests.broker.harness import WireClient
+from minikafka.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
+from tests.kit.wire import WireClient
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -29,14 +17,14 @@ async def describe(
     *,
     version: int = 4,
     details: bool = False,
-) -> DescribeConfigsResult:
-    resource = DescribeConfigsResource(
+) -> describe_configs.Result:
+    resource = describe_configs.Resource(
         resource_type=resource_type, resource_name=name, configuration_keys=keys
     )
-    request = DescribeConfigsRequest(
+    request = describe_configs.Request(
         resources=[resource], include_synonyms=details, include_documentation=details
     )
-    (result,) = (await client.ask(request, version, DescribeConfigsResponse)).results
+    (result,) = (await client.ask(request, version, describe_configs.Response)).results
     assert (result.resource_type, result.resource_name) == (resource_type, name)
     assert bool(result.error_message) == bool(result.error_code)
     return result
@@ -44,7 +32,7 @@ async def describe(
 
 async def entries(
     client: WireClient, resource_type: int, name: str, keys: list[str] | None = None
-) -> dict[str, DescribeConfigsResourceResult]:
+) -> dict[str, describe_configs.ResourceResult]:
     result = await describe(client, resource_type, name, keys, details=True)
     assert result.error_code == ErrorCode.NONE
     return {one.name: one for one in result.configs}
@@ -58,7 +46,7 @@ async def change(
     validate_only: bool = False,
     version: int = 1,
 ) -> int:
-    resource = incremental_alter_configs.AlterConfigsResource(
+    resource = incremental_alter_configs.Resource(
         resource_type=resource_type,
         resource_name=name,
         configs=[
@@ -68,8 +56,8 @@ async def change(
             for key, operation, value in changes
         ],
     )
-    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-    (answer,) = (await client.ask(request, version, IncrementalAlterConfigsResponse)).responses
+    request = incremental_alter_configs.Request(resources=[resource], validate_only=validate_only)
+    (answer,) = (await client.ask(request, version, incremental_alter_configs.Response)).responses
     assert (answer.resource_type, answer.resource_name) == (resource_type, name)
     assert bool(answer.error_message) == bool(answer.error_code)
     return answer.error_code
@@ -84,14 +72,14 @@ async def replace(
     validate_only: bool = False,
     version: int = 2,
 ) -> int:
-    resource = alter_configs.AlterConfigsResource(
+    resource = alter_configs.Resource(
         resource_type=resource_type,
         resource_name=name,
         configs=[
             alter_configs.AlterableConfig(name=key, value=value) for key, value in settings.items()
         ],
     )
-    request = AlterConfigsRequest(resources=[resource], validate_only=validate_only)
-    (answer,) = (await client.ask(request, version, AlterConfigsResponse)).responses
+    request = alter_configs.Request(resources=[resource], validate_only=validate_only)
+    (answer,) = (await client.ask(request, version, alter_configs.Response)).responses
     assert (answer.resource_type, answer.resource_name) == (resource_type, name)
     return answer.error_code

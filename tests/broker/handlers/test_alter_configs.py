@@ -7,15 +7,9 @@ from pathlib import Path
 import pytest
 import trio.testing
 
-from minikafka.broker.config_resources import RESOURCES_PER_REQUEST_MAX
+from minikafka.broker.handlers.config_resources import RESOURCES_PER_REQUEST_MAX
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages import alter_configs
-from minikafka.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from minikafka.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
+from minikafka.protocol.messages import alter_configs, describe_configs
 from minikafka.protocol.records import encode_batch
 from tests.broker.handlers.config_requests import (
     APPEND,
@@ -35,10 +29,11 @@ from tests.broker.handlers.config_requests import (
     entries,
     replace,
 )
-from tests.broker.harness import running_broker, values_of
+from tests.kit.in_process import running_broker
+from tests.kit.wire import values_of
 
 
-async def test_changed_settings_of_a_topic_are_effective_at_once_and_after_a_restart(
+async def test_changed_topic_settings_are_effective_immediately_and_after_a_restart(
     tmp_path: Path,
 ) -> None:
     async with running_broker(tmp_path) as under_test:
@@ -65,7 +60,9 @@ async def test_changed_settings_of_a_topic_are_effective_at_once_and_after_a_res
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_replacing_takes_back_what_is_not_named(tmp_path: Path, version: int) -> None:
+async def test_replacing_resets_settings_that_are_not_in_the_request(
+    tmp_path: Path, version: int
+) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", retention_ms="5", segment_ms="6")
@@ -80,7 +77,7 @@ async def test_replacing_takes_back_what_is_not_named(tmp_path: Path, version: i
 
 
 @pytest.mark.parametrize("validate_only", [True, False])
-async def test_a_wrong_setting_leaves_all_settings_of_its_resource_alone(
+async def test_an_invalid_setting_changes_nothing_of_its_resource(
     tmp_path: Path, validate_only: bool
 ) -> None:
     async with running_broker(tmp_path) as under_test:
@@ -102,7 +99,7 @@ async def test_validating_changes_nothing(tmp_path: Path) -> None:
         assert under_test.broker.image.settings == {}
 
 
-async def test_a_setting_of_all_brokers_reaches_topics_that_have_none_of_their_own(
+async def test_a_cluster_wide_default_applies_to_topics_without_an_override(
     tmp_path: Path,
 ) -> None:
     async with running_broker(tmp_path, "log.retention.ms=7000") as under_test:
@@ -133,13 +130,13 @@ async def test_a_setting_of_all_brokers_reaches_topics_that_have_none_of_their_o
         assert kept("new") == 8000
 
 
-async def test_the_cleaner_takes_another_rest_at_once(tmp_path: Path) -> None:
+async def test_the_cleaner_uses_a_new_backoff_immediately(tmp_path: Path) -> None:
     async with running_broker(tmp_path, "log.cleaner.backoff.ms=3600000") as under_test:
         client = under_test.connect()
         await client.create_topic("t", cleanup_policy="compact", segment_bytes="1024")
         for value in (b"a" * 600, b"b" * 600, b"c" * 600):
             await client.produce("t", batch=bytes(encode_batch([(b"key", value, (), 1000)])))
-        # Another setting does not end the rest.
+        # A change of another setting does not end the backoff.
         assert await change(client, BROKER, "", ("log.retention.ms", SET, "8000")) == 0
         assert values_of(await client.fetch("t", 0)) == [b"a" * 600]
         assert await change(client, BROKER, "", ("log.cleaner.backoff.ms", SET, "1")) == 0
@@ -148,7 +145,7 @@ async def test_the_cleaner_takes_another_rest_at_once(tmp_path: Path) -> None:
         assert values_of(await client.fetch("t", 0)) == [b"b" * 600]
 
 
-async def test_producers_are_forgotten_after_the_time_that_is_set_now(tmp_path: Path) -> None:
+async def test_producers_expire_by_the_current_setting(tmp_path: Path) -> None:
     async with running_broker(tmp_path, "producer.id.expiration.ms=5000") as under_test:
         client = under_test.connect()
         await client.create_topic("old")
@@ -168,12 +165,11 @@ async def test_producers_are_forgotten_after_the_time_that_is_set_now(tmp_path: 
         (TOPIC, "", "flush.ms", ErrorCode.INVALID_REQUEST),
         (TOPIC, "t", "no.such", ErrorCode.INVALID_CONFIG),
         (BROKER, "", "num.partitions", ErrorCode.INVALID_REQUEST),
-        (BROKER, "1", "no.such", ErrorCode.INVALID_REQUEST),
         (BROKER, "2", "log.retention.ms", ErrorCode.INVALID_REQUEST),
         (GROUP, "g", "consumer.session.timeout.ms", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_cannot_be_changed_is_refused(
+async def test_invalid_changes_are_refused(
     tmp_path: Path, resource_type: int, name: str, setting: str, code: ErrorCode
 ) -> None:
     async with running_broker(tmp_path) as under_test:
@@ -183,7 +179,82 @@ async def test_what_cannot_be_changed_is_refused(
         assert await replace(client, resource_type, name, {setting: "5"}) == code
 
 
-async def test_requests_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
+async def test_kafka_settings_without_effect_are_stored_and_said_to_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {
+        "remote.storage.enable": "false",
+        "local.retention.ms": "1000",
+        "local.retention.bytes": "-2",
+        "segment.jitter.ms": "3",
+    }
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", local_retention_ms="7")
+        assert "local.retention.ms was set on topic 't' and has no effect" in caplog.text
+        assert await change(
+            client, TOPIC, "t", *[(name, SET, value) for name, value in settings.items()]
+        ) == (ErrorCode.NONE)
+        assert "segment.jitter.ms was set on topic 't' and has no effect" in caplog.text
+        shown = await entries(client, TOPIC, "t")
+        assert {name: shown[name].value for name in settings} == settings
+        for name in settings:
+            assert "Accepted for compatibility" in (shown[name].documentation or "")
+        tiered = ("remote.storage.enable", SET, "true")
+        assert await change(client, TOPIC, "t", tiered) == ErrorCode.INVALID_CONFIG
+
+
+async def test_dynamic_broker_settings_that_are_unknown_are_stored_and_shown_without_a_value(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        assert await change(client, BROKER, "1", ("my.plugin", SET, "5")) == ErrorCode.NONE
+        assert await change(client, BROKER, "", ("my.other", SET, "5")) == ErrorCode.NONE
+        assert "my.plugin was set on broker '1' and has no effect" in caplog.text
+    async with running_broker(tmp_path) as under_test:
+        shown = await entries(under_test.connect(), BROKER, "1", ["my.plugin", "my.other"])
+        assert {name: one.config_source for name, one in shown.items()} == {
+            "my.plugin": FROM_THIS_BROKER,
+            "my.other": FROM_ALL_BROKERS,
+        }
+        assert all(one.is_sensitive and one.value is None for one in shown.values())
+
+
+@pytest.mark.parametrize(
+    ("codec", "weak", "strong"), [("gzip", "1", "9"), ("lz4", "9", "17"), ("zstd", "-100", "19")]
+)
+async def test_a_topic_recompresses_at_its_level(
+    tmp_path: Path, codec: str, weak: str, strong: str
+) -> None:
+    text = b" ".join(b"%d" % (number * number) for number in range(20_000))
+    batch = bytes(encode_batch([(None, text, (), 5)]))
+    sizes: list[int] = []
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        for number, level in enumerate((weak, strong)):
+            settings = {"compression_type": codec, f"compression_{codec}_level": level}
+            await client.create_topic(f"t{number}", 1, **settings)
+            await client.produce(f"t{number}", batch=batch)
+            assert values_of(await client.fetch(f"t{number}", 0)) == [text]
+            sizes.append(under_test.broker.partitions[f"t{number}", 0].log.size_bytes)
+    assert sizes[1] < sizes[0]
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"), [("gzip", "0"), ("gzip", "10"), ("lz4", "0"), ("lz4", "18"), ("zstd", "23")]
+)
+async def test_a_level_that_the_codec_does_not_have_is_refused(
+    tmp_path: Path, codec: str, level: str
+) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        wrong = (f"compression.{codec}.level", SET, level)
+        assert await change(client, TOPIC, "t", wrong) == ErrorCode.INVALID_CONFIG
+
+
+async def test_contradictory_requests_are_refused(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
@@ -204,15 +275,15 @@ async def test_a_resource_named_twice_is_refused_and_the_others_are_not(tmp_path
         await client.create_topic("t")
         await client.create_topic("u")
         resources = [
-            alter_configs.AlterConfigsResource(
+            alter_configs.Resource(
                 resource_type=TOPIC,
                 resource_name=name,
                 configs=[alter_configs.AlterableConfig(name="flush.ms", value="5")],
             )
             for name in ("t", "u", "t")
         ]
-        request = AlterConfigsRequest(resources=resources, validate_only=False)
-        response = await client.ask(request, 2, AlterConfigsResponse)
+        request = alter_configs.Request(resources=resources, validate_only=False)
+        response = await client.ask(request, 2, alter_configs.Response)
         assert [one.error_code for one in response.responses] == [
             ErrorCode.INVALID_REQUEST,
             ErrorCode.NONE,
@@ -225,27 +296,25 @@ async def test_a_request_names_a_limited_number_of_resources(tmp_path: Path) -> 
         client = under_test.connect()
         names = [f"t{number}" for number in range(RESOURCES_PER_REQUEST_MAX + 1)]
         described = await client.ask(
-            DescribeConfigsRequest(
+            describe_configs.Request(
                 resources=[
-                    DescribeConfigsResource(resource_type=TOPIC, resource_name=name)
+                    describe_configs.Resource(resource_type=TOPIC, resource_name=name)
                     for name in names
                 ]
             ),
             4,
-            DescribeConfigsResponse,
+            describe_configs.Response,
         )
         changed = await client.ask(
-            AlterConfigsRequest(
+            alter_configs.Request(
                 resources=[
-                    alter_configs.AlterConfigsResource(
-                        resource_type=TOPIC, resource_name=name, configs=[]
-                    )
+                    alter_configs.Resource(resource_type=TOPIC, resource_name=name, configs=[])
                     for name in names
                 ],
                 validate_only=False,
             ),
             2,
-            AlterConfigsResponse,
+            alter_configs.Response,
         )
         for codes in (
             [one.error_code for one in described.results],

@@ -7,30 +7,25 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopic,
-)
-from tests.broker.cluster_harness import running_cluster
-from tests.broker.harness import WireClient, running_broker
+from minikafka.protocol.messages import alter_replica_log_dirs
 from tests.broker.test_cluster import create
+from tests.kit.in_process import running_broker, running_cluster
+from tests.kit.wire import WireClient
 
 
 async def move(
     client: WireClient, *moves: tuple[str, str, int], version: int = 2
 ) -> dict[tuple[str, int], int]:
-    """Ask for (path, topic, partition) each; the error code of each partition."""
-    request = AlterReplicaLogDirsRequest(
+    """Move each (path, topic, partition); returns the error code of each partition."""
+    request = alter_replica_log_dirs.Request(
         dirs=[
-            AlterReplicaLogDir(
-                path=path, topics=[AlterReplicaLogDirTopic(name=topic, partitions=[number])]
+            alter_replica_log_dirs.Directory(
+                path=path, topics=[alter_replica_log_dirs.Topic(name=topic, partitions=[number])]
             )
             for path, topic, number in moves
         ]
     )
-    response = await client.ask(request, version, AlterReplicaLogDirsResponse)
+    response = await client.ask(request, version, alter_replica_log_dirs.Response)
     return {
         (topic.topic_name, one.partition_index): one.error_code
         for topic in response.results
@@ -39,9 +34,7 @@ async def move(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_a_replica_is_where_it_is_and_there_is_nowhere_else(
-    tmp_path: Path, version: int
-) -> None:
+async def test_a_replica_is_already_in_the_only_directory(tmp_path: Path, version: int) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", partitions=2)
@@ -74,7 +67,7 @@ async def test_a_replica_that_is_offline_does_not_move(tmp_path: Path) -> None:
         assert await move(client, (str(tmp_path), "t", 0)) == {("t", 0): code}
 
 
-async def test_a_replica_of_another_broker_is_not_here(tmp_path: Path) -> None:
+async def test_a_replica_on_another_broker_is_not_available(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster:
         node = cluster.nodes[1]
         client = node.connect()

@@ -1,4 +1,4 @@
-"""What administrators ask of a cluster: quorum, leaders, reassignments, settings, brokers."""
+"""Administration of a cluster: quorum, leaders, reassignments, settings, brokers."""
 
 from __future__ import annotations
 
@@ -9,77 +9,35 @@ from typing import Any
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
+from minikafka.protocol.messages import (
+    alter_partition_reassignments,
+    create_topics,
+    describe_cluster,
+    describe_configs,
+    elect_leaders,
+    find_coordinator,
+    incremental_alter_configs,
+    init_producer_id,
+    list_partition_reassignments,
+    unregister_broker,
 )
-from minikafka.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from minikafka.protocol.messages.describe_cluster import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
-from minikafka.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
-from minikafka.protocol.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    PartitionDataRequest,
-    PartitionDataResponse,
-    TopicDataRequest,
-)
-from minikafka.protocol.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    TopicPartitions,
-)
-from minikafka.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from minikafka.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from minikafka.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from minikafka.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    ListPartitionReassignmentsTopics,
-)
-from minikafka.protocol.messages.unregister_broker import (
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
-)
-from tests.broker.cluster_harness import ClusterUnderTest, Node, running_cluster
-from tests.broker.harness import WireClient, running_broker, values_of
+from minikafka.protocol.messages import describe_quorum as describe_quorum_api
 from tests.broker.test_cluster import create, leaders
+from tests.kit.in_process import ClusterNode, ClusterUnderTest, running_broker, running_cluster
+from tests.kit.wire import WireClient, assigned, create_request, values_of
 
 METADATA_TOPIC = "__cluster_metadata"
 
 
 async def describe_quorum(
     client: WireClient, topic: str = METADATA_TOPIC, partition: int = 0, version: int = 2
-) -> tuple[DescribeQuorumResponse, PartitionDataResponse]:
-    asked = TopicDataRequest(
-        topic_name=topic, partitions=[PartitionDataRequest(partition_index=partition)]
+) -> tuple[describe_quorum_api.Response, describe_quorum_api.PartitionDataResponse]:
+    asked = describe_quorum_api.TopicDataRequest(
+        topic_name=topic,
+        partitions=[describe_quorum_api.PartitionDataRequest(partition_index=partition)],
     )
-    request = DescribeQuorumRequest(topics=[asked])
-    response = await client.ask(request, version, DescribeQuorumResponse)
+    request = describe_quorum_api.Request(topics=[asked])
+    response = await client.ask(request, version, describe_quorum_api.Response)
     return response, response.topics[0].partitions[0]
 
 
@@ -104,7 +62,7 @@ async def test_only_the_metadata_has_a_quorum(tmp_path: Path, topic: str, partit
         assert quorum.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_every_node_tells_what_the_controller_knows_of_the_quorum(tmp_path: Path) -> None:
+async def test_every_node_returns_the_controllers_view_of_the_quorum(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster:
         await cluster.start(4)
         controller = await cluster.controller()
@@ -119,10 +77,10 @@ async def test_every_node_tells_what_the_controller_knows_of_the_quorum(tmp_path
             assert f"1@127.0.0.1:{response.nodes[0].listeners[0].port}" in cluster.quorum
 
 
-# --- who is there -------------------------------------------------------------------------------
+# --- registered brokers -------------------------------------------------------------------------
 
 
-async def test_fenced_brokers_are_shown_to_those_who_ask_and_unregistered_ones_to_nobody(
+async def test_fenced_brokers_are_listed_on_request_and_unregistered_ones_never(
     tmp_path: Path,
 ) -> None:
     async with running_cluster(tmp_path) as cluster:
@@ -133,31 +91,31 @@ async def test_fenced_brokers_are_shown_to_those_who_ask_and_unregistered_ones_t
         client = first.connect()
 
         async def shown(*, fenced: bool) -> list[tuple[int, bool]]:
-            request = DescribeClusterRequest(
+            request = describe_cluster.Request(
                 include_cluster_authorized_operations=False, include_fenced_brokers=fenced
             )
-            response = await client.ask(request, 2, DescribeClusterResponse)
+            response = await client.ask(request, 2, describe_cluster.Response)
             return [(one.broker_id, one.is_fenced) for one in response.brokers]
 
         live = [(1, False), (2, False), (3, False)]
         assert await shown(fenced=False) == live
         assert await shown(fenced=True) == [*live, (4, True)]
-        request = UnregisterBrokerRequest(broker_id=4)
+        request = unregister_broker.Request(broker_id=4)
         for code in (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED):
-            answer = await client.ask(request, 0, UnregisterBrokerResponse)
+            answer = await client.ask(request, 0, unregister_broker.Response)
             assert answer.error_code == code
         assert await shown(fenced=True) == live
 
 
-async def test_a_broker_that_is_its_whole_cluster_stays_registered(tmp_path: Path) -> None:
+async def test_the_only_broker_of_a_cluster_stays_registered(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         for broker_id, code in (
             (1, ErrorCode.INVALID_REQUEST),
             (2, ErrorCode.BROKER_ID_NOT_REGISTERED),
         ):
-            request = UnregisterBrokerRequest(broker_id=broker_id)
-            answer = await client.ask(request, 0, UnregisterBrokerResponse)
+            request = unregister_broker.Request(broker_id=broker_id)
+            answer = await client.ask(request, 0, unregister_broker.Response)
             assert answer.error_code == code
         await client.create_topic("t")
 
@@ -166,8 +124,8 @@ async def test_a_groups_coordinator_is_the_leader_of_its_partition(tmp_path: Pat
     async with running_cluster(tmp_path) as cluster:
         found: dict[str, int] = {}
         for node in cluster.running:
-            request = FindCoordinatorRequest(key_type=0, coordinator_keys=["a", "b", "c", "d"])
-            response = await node.connect().ask(request, 4, FindCoordinatorResponse)
+            request = find_coordinator.Request(key_type=0, coordinator_keys=["a", "b", "c", "d"])
+            response = await node.connect().ask(request, 4, find_coordinator.Response)
             for one in response.coordinators:
                 assert one.error_code == ErrorCode.NONE, one
                 assert one.host == f"broker{one.node_id}.test"
@@ -177,31 +135,33 @@ async def test_a_groups_coordinator_is_the_leader_of_its_partition(tmp_path: Pat
         assert set(found.values()) <= {one.leader for one in offsets.partitions}
 
 
-async def test_without_a_leader_there_is_no_coordinator_for_the_moment(
+async def test_without_a_leader_the_coordinator_is_not_available(
     tmp_path: Path,
 ) -> None:
     async with running_cluster(
         tmp_path, "offsets.topic.replication.factor=1", "offsets.topic.num.partitions=1"
     ) as cluster:
-        request = FindCoordinatorRequest(key_type=0, coordinator_keys=["a"])
+        request = find_coordinator.Request(key_type=0, coordinator_keys=["a"])
         client = cluster.nodes[1].connect()
-        answer = await client.ask(request, 4, FindCoordinatorResponse)
+        answer = await client.ask(request, 4, find_coordinator.Response)
         leader = answer.coordinators[0].node_id
         other = next(one for one in cluster.running if one.node_id != leader)
         await cluster.kill(leader)
         await cluster.until(lambda: leader not in other.live())
-        answer = await other.connect().ask(request, 4, FindCoordinatorResponse)
+        answer = await other.connect().ask(request, 4, find_coordinator.Response)
         assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_producer_ids_are_given_out_once_in_the_whole_cluster(tmp_path: Path) -> None:
+async def test_producer_ids_are_unique_in_the_cluster(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster:
         given: set[int] = set()
         for node in cluster.running:
             client = node.connect()
             for _ in range(3):
-                request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-                answer = await client.ask(request, 4, InitProducerIdResponse)
+                request = init_producer_id.Request(
+                    transactional_id=None, transaction_timeout_ms=1000
+                )
+                answer = await client.ask(request, 4, init_producer_id.Response)
                 assert answer.error_code == ErrorCode.NONE
                 given.add(answer.producer_id)
         assert len(given) == 9
@@ -212,13 +172,17 @@ async def test_producer_ids_are_given_out_once_in_the_whole_cluster(tmp_path: Pa
 
 async def elect(
     client: WireClient, kind: int, partitions: list[int] | None, version: int = 2
-) -> ElectLeadersResponse:
-    asked = None if partitions is None else [TopicPartitions(topic="t", partitions=partitions)]
-    request = ElectLeadersRequest(election_type=kind, topic_partitions=asked, timeout_ms=10_000)
-    return await client.ask(request, version, ElectLeadersResponse)
+) -> elect_leaders.Response:
+    asked = (
+        None
+        if partitions is None
+        else [elect_leaders.TopicPartitions(topic="t", partitions=partitions)]
+    )
+    request = elect_leaders.Request(election_type=kind, topic_partitions=asked, timeout_ms=10_000)
+    return await client.ask(request, version, elect_leaders.Response)
 
 
-def outcomes(response: ElectLeadersResponse) -> dict[int, int]:
+def outcomes(response: elect_leaders.Response) -> dict[int, int]:
     return {
         one.partition_id: one.error_code
         for topic in response.replica_election_results
@@ -226,7 +190,7 @@ def outcomes(response: ElectLeadersResponse) -> dict[int, int]:
     }
 
 
-async def whole(cluster: ClusterUnderTest, node: Node) -> None:
+async def whole(cluster: ClusterUnderTest, node: ClusterNode) -> None:
     """Wait until all replicas are in sync."""
     await cluster.until(
         lambda: all(
@@ -258,20 +222,12 @@ async def test_preferred_leaders_get_their_partitions_back(tmp_path: Path) -> No
         assert outcomes(await elect(client, 0, None)) == {}
 
 
-async def test_an_unclean_election_takes_whoever_is_alive(tmp_path: Path) -> None:
+async def test_an_unclean_election_takes_any_live_replica(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster:
         await cluster.start(4, 5)
         node = cluster.nodes[1]
         client = node.connect()
-        wanted = CreatableTopic(
-            name="t",
-            num_partitions=-1,
-            replication_factor=-1,
-            assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[4, 5])],
-            configs=[],
-        )
-        request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
-        await client.ask(request, 7, CreateTopicsResponse)
+        await client.ask(create_request(assigned("t", [4, 5])), 7, create_topics.Response)
         await whole(cluster, node)
         number = 0
         last = node.partition("t", number).leader
@@ -287,7 +243,7 @@ async def test_an_unclean_election_takes_whoever_is_alive(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_an_election_that_cannot_be_decided_says_so(tmp_path: Path, version: int) -> None:
+async def test_an_impossible_election_is_an_error(tmp_path: Path, version: int) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
@@ -298,22 +254,24 @@ async def test_an_election_that_cannot_be_decided_says_so(tmp_path: Path, versio
 
 
 async def reassign(client: WireClient, replicas: dict[int, list[int] | None]) -> dict[int, int]:
-    topic = ReassignableTopic(
+    topic = alter_partition_reassignments.ReassignableTopic(
         name="t",
         partitions=[
-            ReassignablePartition(partition_index=number, replicas=wanted)
+            alter_partition_reassignments.ReassignablePartition(
+                partition_index=number, replicas=wanted
+            )
             for number, wanted in replicas.items()
         ],
     )
-    request = AlterPartitionReassignmentsRequest(topics=[topic])
-    answer = await client.ask(request, 1, AlterPartitionReassignmentsResponse)
+    request = alter_partition_reassignments.Request(topics=[topic])
+    answer = await client.ask(request, 1, alter_partition_reassignments.Response)
     assert answer.error_code == ErrorCode.NONE
     return {one.partition_index: one.error_code for one in answer.responses[0].partitions}
 
 
 async def ongoing(client: WireClient, topics: Any = None) -> dict[int, tuple[list[int], ...]]:
-    request = ListPartitionReassignmentsRequest(topics=topics)
-    answer = await client.ask(request, 0, ListPartitionReassignmentsResponse)
+    request = list_partition_reassignments.Request(topics=topics)
+    answer = await client.ask(request, 0, list_partition_reassignments.Response)
     return {
         one.partition_index: (one.adding_replicas, one.removing_replicas)
         for topic in answer.topics
@@ -350,7 +308,7 @@ async def test_a_partition_moves_to_other_brokers_with_its_records(tmp_path: Pat
         await cluster.until(lambda: all(("t", 0) not in one.broker.partitions for one in losing))
 
 
-async def test_a_reassignment_to_a_dead_broker_goes_on_until_it_is_cancelled(
+async def test_a_reassignment_to_a_dead_broker_stays_pending_until_it_is_cancelled(
     tmp_path: Path,
 ) -> None:
     async with running_cluster(tmp_path) as cluster:
@@ -364,7 +322,7 @@ async def test_a_reassignment_to_a_dead_broker_goes_on_until_it_is_cancelled(
         await cluster.until(lambda: 4 not in node.live())
         assert await reassign(client, {0: [2, 4]}) == {0: ErrorCode.NONE}
         assert await ongoing(client) == {0: ([4], [])}
-        asked = [ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 1])]
+        asked = [list_partition_reassignments.Topic(name="t", partition_indexes=[0, 1])]
         assert await ongoing(client, asked) == {0: ([4], [])}
         assert await reassign(client, {0: None}) == {0: ErrorCode.NONE}
         assert await ongoing(client) == {}
@@ -376,35 +334,39 @@ async def test_a_reassignment_to_a_dead_broker_goes_on_until_it_is_cancelled(
 
 
 async def change_settings(client: WireClient, *changes: tuple[int, str, str, str]) -> list[int]:
-    request = IncrementalAlterConfigsRequest(
+    request = incremental_alter_configs.Request(
         resources=[
-            AlterConfigsResource(
+            incremental_alter_configs.Resource(
                 resource_type=kind,
                 resource_name=resource,
-                configs=[AlterableConfig(name=name, config_operation=0, value=value)],
+                configs=[
+                    incremental_alter_configs.AlterableConfig(
+                        name=name, config_operation=0, value=value
+                    )
+                ],
             )
             for kind, resource, name, value in changes
         ],
         validate_only=False,
     )
-    answer = await client.ask(request, 1, IncrementalAlterConfigsResponse)
+    answer = await client.ask(request, 1, incremental_alter_configs.Response)
     return [one.error_code for one in answer.responses]
 
 
 async def setting(client: WireClient, kind: int, resource: str, name: str) -> str | None:
-    asked = DescribeConfigsResource(
+    asked = describe_configs.Resource(
         resource_type=kind, resource_name=resource, configuration_keys=[name]
     )
-    request = DescribeConfigsRequest(resources=[asked])
-    answer = await client.ask(request, 4, DescribeConfigsResponse)
+    request = describe_configs.Request(resources=[asked])
+    answer = await client.ask(request, 4, describe_configs.Response)
     assert answer.results[0].error_code == ErrorCode.NONE
     return answer.results[0].configs[0].value
 
 
-async def test_settings_change_everywhere_and_log_levels_where_they_were_asked_for(
+async def test_settings_change_everywhere_and_log_levels_on_one_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stray_logs = logging.getLogger("minikafka.broker.strays")
+    stray_logs = logging.getLogger("minikafka.broker.replicas.strays")
     monkeypatch.setattr(stray_logs, "level", stray_logs.level)  # as it was, afterwards
     async with running_cluster(tmp_path) as cluster:
         controller = await cluster.controller()
@@ -418,13 +380,13 @@ async def test_settings_change_everywhere_and_log_levels_where_they_were_asked_f
             (4, "", "log.retention.ms", "8888"),
             (4, str(controller.node_id), "log.retention.bytes", "9999"),
             (4, "99", "log.retention.bytes", "9999"),
-            (8, number, "minikafka.broker.strays", "DEBUG"),
+            (8, number, "minikafka.broker.replicas.strays", "DEBUG"),
         )
         refused = ErrorCode.INVALID_REQUEST
         assert codes == [0, 0, 0, refused, 0]
-        of_another = (8, str(controller.node_id), "minikafka.broker.strays", "DEBUG")
+        of_another = (8, str(controller.node_id), "minikafka.broker.replicas.strays", "DEBUG")
         assert await change_settings(client, of_another) == [refused]
-        # The node that was asked shows it at once, the others a little later.
+        # The node that got the request shows it immediately, the others a little later.
         assert await setting(client, 2, "t", "retention.ms") == "7777"
         assert await setting(client, 4, number, "log.retention.ms") == "8888"
         assert await setting(client, 4, number, "log.retention.bytes") == "-1"

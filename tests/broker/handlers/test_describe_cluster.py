@@ -10,25 +10,15 @@ from minikafka.broker.handlers.authorization import (
     TOPIC_OPERATIONS,
 )
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.describe_cluster import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
+from minikafka.protocol.fields import ZERO_UUID
+from minikafka.protocol.messages import (
+    describe_cluster,
+    describe_log_dirs,
+    describe_topic_partitions,
 )
-from minikafka.protocol.messages.describe_log_dirs import (
-    DescribableLogDirTopic,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
-from minikafka.protocol.messages.describe_topic_partitions import (
-    CursorRequest,
-    CursorResponse,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    TopicRequest,
-)
-from minikafka.protocol.schema import ZERO_UUID
 from minikafka.storage.log_directory import DirectoryStatistics
-from tests.broker.harness import WireClient, running_broker
+from tests.kit.in_process import running_broker
+from tests.kit.wire import WireClient
 
 # --- DescribeCluster ---------------------------------------------------------------------------
 
@@ -37,10 +27,10 @@ from tests.broker.harness import WireClient, running_broker
 @pytest.mark.parametrize("asked", [True, False])
 async def test_the_cluster_is_this_broker(tmp_path: Path, version: int, asked: bool) -> None:
     async with running_broker(tmp_path, "node.id=7", "broker.rack=r1") as under_test:
-        request = DescribeClusterRequest(include_cluster_authorized_operations=asked)
-        response = await under_test.connect().ask(request, version, DescribeClusterResponse)
+        request = describe_cluster.Request(include_cluster_authorized_operations=asked)
+        response = await under_test.connect().ask(request, version, describe_cluster.Response)
         assert response.error_code == ErrorCode.NONE
-        assert response.cluster_id == under_test.broker.cluster_id
+        assert response.cluster_id == under_test.broker.store.cluster_id
         assert response.controller_id == 7
         (one,) = response.brokers
         assert (one.broker_id, one.host, one.port, one.rack) == (7, "broker.test", 9092, "r1")
@@ -57,10 +47,10 @@ async def test_there_are_no_controller_endpoints(
     tmp_path: Path, endpoint_type: int, code: ErrorCode
 ) -> None:
     async with running_broker(tmp_path) as under_test:
-        request = DescribeClusterRequest(
+        request = describe_cluster.Request(
             include_cluster_authorized_operations=False, endpoint_type=endpoint_type
         )
-        response = await under_test.connect().ask(request, 1, DescribeClusterResponse)
+        response = await under_test.connect().ask(request, 1, describe_cluster.Response)
         assert (response.error_code, response.brokers) == (code, [])
         assert response.error_message
         assert response.endpoint_type == endpoint_type
@@ -79,7 +69,7 @@ async def test_the_directory_shows_all_partitions_and_their_sizes(
         await client.create_topic("a")
         await client.produce("b", b"x" * 1000, partition=1)
         response = await client.ask(
-            DescribeLogDirsRequest(topics=None), version, DescribeLogDirsResponse
+            describe_log_dirs.Request(topics=None), version, describe_log_dirs.Response
         )
         (result,) = response.results
         assert (result.error_code, result.log_dir) == (ErrorCode.NONE, str(tmp_path))
@@ -100,23 +90,23 @@ async def test_the_directory_shows_all_partitions_and_their_sizes(
             assert (result.usable_bytes, result.total_bytes) == (-1, -1)
 
 
-async def test_only_the_partitions_asked_for_and_only_those_that_are_here(tmp_path: Path) -> None:
+async def test_only_requested_partitions_with_a_local_replica_are_described(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("a", partitions=3)
         asked = [
-            DescribableLogDirTopic(topic="a", partitions=[2, 1, 1, 9]),
-            DescribableLogDirTopic(topic="nowhere", partitions=[0]),
+            describe_log_dirs.DescribableLogDirTopic(topic="a", partitions=[2, 1, 1, 9]),
+            describe_log_dirs.DescribableLogDirTopic(topic="nowhere", partitions=[0]),
         ]
         response = await client.ask(
-            DescribeLogDirsRequest(topics=asked), 4, DescribeLogDirsResponse
+            describe_log_dirs.Request(topics=asked), 4, describe_log_dirs.Response
         )
         (topic,) = response.results[0].topics
         assert topic.name == "a"
         assert [one.partition_index for one in topic.partitions] == [1, 2]
 
 
-async def test_a_failing_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failing_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> DirectoryStatistics:
         raise OSError("the disk is gone")
 
@@ -124,12 +114,12 @@ async def test_a_failing_disk_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
         client = under_test.connect()
         with monkeypatch.context() as patch:
             patch.setattr(type(under_test.broker.directory), "statistics", lambda _: fail())
-            request = DescribeLogDirsRequest(topics=None)
-            response = await client.ask(request, 4, DescribeLogDirsResponse)
+            request = describe_log_dirs.Request(topics=None)
+            response = await client.ask(request, 4, describe_log_dirs.Response)
         assert response.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_a_size_that_the_system_does_not_tell_is_left_open(
+async def test_an_unknown_disk_size_is_minus_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(path: str) -> None:
@@ -137,8 +127,8 @@ async def test_a_size_that_the_system_does_not_tell_is_left_open(
 
     async with running_broker(tmp_path) as under_test:
         monkeypatch.setattr("shutil.disk_usage", fail)
-        request = DescribeLogDirsRequest(topics=None)
-        response = await under_test.connect().ask(request, 4, DescribeLogDirsResponse)
+        request = describe_log_dirs.Request(topics=None)
+        response = await under_test.connect().ask(request, 4, describe_log_dirs.Response)
         assert response.results[0].total_bytes == -1
         assert response.results[0].error_code == ErrorCode.NONE
 
@@ -151,18 +141,20 @@ async def describe(
     *names: str,
     limit: int = 2000,
     cursor: tuple[str, int] | None = None,
-) -> DescribeTopicPartitionsResponse:
-    request = DescribeTopicPartitionsRequest(
-        topics=[TopicRequest(name=name) for name in names],
+) -> describe_topic_partitions.Response:
+    request = describe_topic_partitions.Request(
+        topics=[describe_topic_partitions.TopicRequest(name=name) for name in names],
         response_partition_limit=limit,
         cursor=None
         if cursor is None
-        else CursorRequest(topic_name=cursor[0], partition_index=cursor[1]),
+        else describe_topic_partitions.CursorRequest(
+            topic_name=cursor[0], partition_index=cursor[1]
+        ),
     )
-    return await client.ask(request, 0, DescribeTopicPartitionsResponse)
+    return await client.ask(request, 0, describe_topic_partitions.Response)
 
 
-def shown(response: DescribeTopicPartitionsResponse) -> list[tuple[str | None, list[int]]]:
+def shown(response: describe_topic_partitions.Response) -> list[tuple[str | None, list[int]]]:
     return [
         (topic.name, [one.partition_index for one in topic.partitions]) for topic in response.topics
     ]
@@ -200,7 +192,7 @@ async def test_a_partition_whose_disk_failed_has_no_leader(tmp_path: Path) -> No
         assert (failed.replica_nodes, failed.offline_replicas) == ([1], [1])
 
 
-async def test_topics_come_sorted_and_those_asked_for_also_when_they_are_not_there(
+async def test_topics_are_sorted_and_include_requested_ones_that_do_not_exist(
     tmp_path: Path,
 ) -> None:
     async with running_broker(tmp_path) as under_test:
@@ -218,30 +210,36 @@ async def test_topics_come_sorted_and_those_asked_for_also_when_they_are_not_the
         ]
 
 
-async def test_a_page_ends_inside_a_topic_and_the_cursor_goes_on(tmp_path: Path) -> None:
+async def test_a_page_can_end_inside_a_topic_and_the_cursor_continues_there(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("a", partitions=3)
         await client.create_topic("b", partitions=2)
         first = await describe(client, limit=2)
         assert shown(first) == [("a", [0, 1])]
-        assert first.next_cursor == CursorResponse(topic_name="a", partition_index=2)
+        assert first.next_cursor == describe_topic_partitions.CursorResponse(
+            topic_name="a", partition_index=2
+        )
         second = await describe(client, limit=2, cursor=("a", 2))
         assert shown(second) == [("a", [2]), ("b", [0])]
-        assert second.next_cursor == CursorResponse(topic_name="b", partition_index=1)
+        assert second.next_cursor == describe_topic_partitions.CursorResponse(
+            topic_name="b", partition_index=1
+        )
         third = await describe(client, "a", "b", limit=2, cursor=("b", 1))
         assert shown(third) == [("b", [1])]
         assert third.next_cursor is None
 
 
-async def test_the_brokers_limit_holds_when_the_request_asks_for_more(tmp_path: Path) -> None:
+async def test_the_brokers_limit_bounds_the_requests_limit(tmp_path: Path) -> None:
     async with running_broker(tmp_path, "max.request.partition.size.limit=2") as under_test:
         client = under_test.connect()
         await client.create_topic("a", partitions=2)
         await client.create_topic("b")
         response = await describe(client, limit=100)
         assert shown(response) == [("a", [0, 1])]
-        assert response.next_cursor == CursorResponse(topic_name="b", partition_index=0)
+        assert response.next_cursor == describe_topic_partitions.CursorResponse(
+            topic_name="b", partition_index=0
+        )
         assert shown(await describe(client, limit=0)) == [("a", [0])]
 
 
@@ -254,7 +252,7 @@ async def test_an_impossible_cursor_is_refused(tmp_path: Path, cursor: tuple[str
         assert [topic.error_code for topic in response.topics] == [ErrorCode.INVALID_REQUEST]
 
 
-async def test_a_cursor_on_a_topic_that_is_gone_goes_on_behind_it(tmp_path: Path) -> None:
+async def test_a_cursor_on_a_deleted_topic_continues_after_it(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("a")

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.config import BROKER_SETTINGS
+from minikafka.metadata.setting_table import BROKER_SETTINGS, TOPIC_SETTINGS
 from minikafka.metadata.settings import SettingType
-from minikafka.metadata.topic_settings import TOPIC_SETTINGS
 from minikafka.protocol.errors import ErrorCode
 from tests.broker.handlers.config_requests import (
     BROKER,
@@ -22,7 +21,7 @@ from tests.broker.handlers.config_requests import (
     describe,
     entries,
 )
-from tests.broker.harness import running_broker
+from tests.kit.in_process import running_broker
 
 
 async def test_a_topic_shows_every_setting_and_where_its_value_comes_from(tmp_path: Path) -> None:
@@ -53,7 +52,7 @@ async def test_a_topic_shows_every_setting_and_where_its_value_comes_from(tmp_pa
         assert (throttled.value, throttled.config_source) == ("", DEFAULT)
 
 
-async def test_a_value_that_was_given_is_static_also_when_it_is_the_default(
+async def test_an_explicit_value_is_static_even_if_it_equals_the_default(
     tmp_path: Path,
 ) -> None:
     async with running_broker(tmp_path, "num.partitions=1") as under_test:
@@ -109,7 +108,7 @@ async def test_this_broker_shows_its_settings_and_which_are_fixed(tmp_path: Path
         (0, "", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_is_not_here_is_refused(
+async def test_unknown_resources_are_refused(
     tmp_path: Path, resource_type: int, name: str, code: ErrorCode
 ) -> None:
     async with running_broker(tmp_path) as under_test:

@@ -4,39 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.change_error import ChangeError
-from minikafka.broker.controller import Controller
-from minikafka.broker.quorum import Quorum
+from minikafka.broker.control.controller import Controller
+from minikafka.broker.quorum.change_error import ChangeError
+from minikafka.broker.quorum.quorum import Quorum
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from minikafka.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-)
-from minikafka.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from minikafka.protocol.messages.elect_leaders import (
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    TopicPartitions,
-)
-from minikafka.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
+from minikafka.protocol.messages import (
+    alter_partition_reassignments,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    init_producer_id,
 )
 from minikafka.storage.errors import StorageError
 from tests.broker.handlers.config_requests import SET, TOPIC, change, replace
-from tests.broker.harness import running_broker, values_of
+from tests.kit.in_process import running_broker
+from tests.kit.wire import creatable, create_request, values_of
 
 
 async def test_every_change_is_refused_and_records_still_flow(
@@ -52,31 +35,28 @@ async def test_every_change_is_refused_and_records_still_flow(
         monkeypatch.setattr(Quorum, "propose", fail)
         failed = ErrorCode.KAFKA_STORAGE_ERROR
 
-        wanted = CreatableTopic(
-            name="u", num_partitions=1, replication_factor=1, assignments=[], configs=[]
-        )
-        created = await client.ask(CreateTopicsRequest(topics=[wanted]), 7, CreateTopicsResponse)
+        created = await client.ask(create_request(creatable("u")), 7, create_topics.Response)
         assert [one.error_code for one in created.topics] == [failed]
         assert created.topics[0].error_message == "No space left on device"
 
-        growth = CreatePartitionsTopic(name="t", count=2, assignments=None)
+        growth = create_partitions.Topic(name="t", count=2, assignments=None)
         grown = await client.ask(
-            CreatePartitionsRequest(topics=[growth], timeout_ms=1000, validate_only=False),
+            create_partitions.Request(topics=[growth], timeout_ms=1000, validate_only=False),
             3,
-            CreatePartitionsResponse,
+            create_partitions.Response,
         )
         assert [one.error_code for one in grown.results] == [failed]
 
         deleted = await client.ask(
-            DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5, DeleteTopicsResponse
+            delete_topics.Request(topic_names=["t"], timeout_ms=1000), 5, delete_topics.Response
         )
         assert [one.error_code for one in deleted.responses] == [failed]
 
         assert await change(client, TOPIC, "t", ("flush.ms", SET, "5")) == failed
         assert await replace(client, TOPIC, "t", {"flush.ms": "5"}) == failed
 
-        init = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-        answer = await client.ask(init, 4, InitProducerIdResponse)
+        init = init_producer_id.Request(transactional_id=None, transaction_timeout_ms=1000)
+        answer = await client.ask(init, 4, init_producer_id.Response)
         assert (answer.error_code, answer.producer_id) == (failed, -1)
 
         assert list(under_test.broker.image.records()) == before
@@ -84,7 +64,7 @@ async def test_every_change_is_refused_and_records_still_flow(
         assert values_of(await client.fetch("t", 0)) == [b"x"]
 
 
-async def test_what_only_clusters_need_is_refused_as_well(
+async def test_changes_that_only_clusters_need_are_refused_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path) as under_test:
@@ -96,20 +76,24 @@ async def test_what_only_clusters_need_is_refused_as_well(
             raise ChangeError(failed, "nobody can be asked")
 
         monkeypatch.setattr(Controller, "change", refuse)
-        topic = ReassignableTopic(
-            name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[1])]
+        topic = alter_partition_reassignments.ReassignableTopic(
+            name="t",
+            partitions=[
+                alter_partition_reassignments.ReassignablePartition(partition_index=0, replicas=[1])
+            ],
         )
         moved = await client.ask(
-            AlterPartitionReassignmentsRequest(topics=[topic]),
+            alter_partition_reassignments.Request(topics=[topic]),
             1,
-            AlterPartitionReassignmentsResponse,
+            alter_partition_reassignments.Response,
         )
         assert moved.error_code == failed
         for version, codes in ((0, [failed]), (1, [])):
-            elect = ElectLeadersRequest(
-                topic_partitions=[TopicPartitions(topic="t", partitions=[0])], timeout_ms=1000
+            elect = elect_leaders.Request(
+                topic_partitions=[elect_leaders.TopicPartitions(topic="t", partitions=[0])],
+                timeout_ms=1000,
             )
-            elected = await client.ask(elect, version, ElectLeadersResponse)
+            elected = await client.ask(elect, version, elect_leaders.Response)
             found = [
                 one.error_code
                 for topic_result in elected.replica_election_results

@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.list_config_resources import (
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
+from minikafka.protocol.messages import list_config_resources
 from tests.broker.handlers.config_requests import (
     BROKER,
     BROKER_LOGGER,
@@ -18,7 +15,7 @@ from tests.broker.handlers.config_requests import (
     GROUP,
     TOPIC,
 )
-from tests.broker.harness import running_broker
+from tests.kit.in_process import running_broker
 
 TOPICS = [(TOPIC, "a"), (TOPIC, "b")]
 BROKERS = [(BROKER, "7")]
@@ -47,8 +44,8 @@ async def test_everything_that_can_have_settings_is_listed(
         client = under_test.connect()
         await client.create_topic("a")
         await client.create_topic("b")
-        request = ListConfigResourcesRequest(resource_types=types)
-        response = await client.ask(request, version, ListConfigResourcesResponse)
+        request = list_config_resources.Request(resource_types=types)
+        response = await client.ask(request, version, list_config_resources.Response)
         assert response.error_code == code
         found = [(one.resource_type, one.resource_name) for one in response.config_resources]
         assert found == expected

@@ -10,10 +10,6 @@ import pytest
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import incremental_alter_configs
-from minikafka.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from tests.broker.handlers.config_requests import (
     APPEND,
     BROKER_LOGGER,
@@ -23,9 +19,9 @@ from tests.broker.handlers.config_requests import (
     change,
     entries,
 )
-from tests.broker.harness import running_broker
+from tests.kit.in_process import running_broker
 
-LOGGER = "minikafka.broker.broker"
+LOGGER = "minikafka.broker.control.controller"
 
 
 @pytest.fixture
@@ -92,12 +88,12 @@ async def test_impossible_log_levels_are_refused_with_all_others(
 
 async def test_loggers_are_named_once(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
-        resource = incremental_alter_configs.AlterConfigsResource(
+        resource = incremental_alter_configs.Resource(
             resource_type=BROKER_LOGGER, resource_name="1", configs=[]
         )
-        request = IncrementalAlterConfigsRequest(
+        request = incremental_alter_configs.Request(
             resources=[resource, resource], validate_only=False
         )
-        response = await under_test.connect().ask(request, 1, IncrementalAlterConfigsResponse)
+        response = await under_test.connect().ask(request, 1, incremental_alter_configs.Response)
         codes = {one.error_code for one in response.responses}
         assert codes == {ErrorCode.INVALID_REQUEST}

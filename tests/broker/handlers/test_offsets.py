@@ -5,29 +5,12 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsPartitionResult,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
-from minikafka.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from minikafka.protocol.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
+from minikafka.protocol.messages import delete_records as delete_records_api
+from minikafka.protocol.messages import list_offsets as list_offsets_api
+from minikafka.protocol.messages import offset_for_leader_epoch
 from minikafka.protocol.records import Compression, encode_batch
-from tests.broker.harness import WireClient, running_broker, values_of
+from tests.kit.in_process import running_broker
+from tests.kit.wire import WireClient, values_of
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
 CONSUMER, DEBUGGER = -1, -2
@@ -43,15 +26,15 @@ async def list_offsets(
     version: int = 11,
     isolation: int = 0,
     replica_id: int = CONSUMER,
-) -> list[ListOffsetsPartitionResponse]:
-    request = ListOffsetsRequest(
+) -> list[list_offsets_api.PartitionResponse]:
+    request = list_offsets_api.Request(
         replica_id=replica_id,
         isolation_level=isolation,
         topics=[
-            ListOffsetsTopic(
+            list_offsets_api.Topic(
                 name=topic,
                 partitions=[
-                    ListOffsetsPartition(
+                    list_offsets_api.Partition(
                         partition_index=number,
                         current_leader_epoch=leader_epoch,
                         timestamp=timestamp,
@@ -61,7 +44,7 @@ async def list_offsets(
             )
         ],
     )
-    (answer,) = (await client.ask(request, version, ListOffsetsResponse)).topics
+    (answer,) = (await client.ask(request, version, list_offsets_api.Response)).topics
     assert answer.name == topic
     return answer.partitions
 
@@ -132,7 +115,7 @@ async def test_an_empty_log_has_no_record_at_any_time(tmp_path: Path) -> None:
     ("timestamp", "first_version"),
     [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING, 11)],
 )
-async def test_a_version_knows_only_the_special_timestamps_of_its_time(
+async def test_special_timestamps_are_refused_in_older_versions(
     tmp_path: Path, timestamp: int, first_version: int
 ) -> None:
     async with running_broker(tmp_path) as under_test:
@@ -147,7 +130,7 @@ async def test_a_version_knows_only_the_special_timestamps_of_its_time(
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_a_reader_learns_of_nothing_that_it_may_not_read(tmp_path: Path) -> None:
+async def test_invisible_records_are_not_found(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
@@ -197,7 +180,7 @@ async def test_leader_epochs_are_fenced(tmp_path: Path) -> None:
             assert found.error_code == code
 
 
-async def test_a_partition_whose_disk_failed_tells_no_offsets(tmp_path: Path) -> None:
+async def test_a_partition_on_a_failed_disk_has_no_offsets(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", partitions=2)
@@ -216,12 +199,14 @@ async def test_a_partition_whose_disk_failed_tells_no_offsets(tmp_path: Path) ->
 
 async def end_of_epoch(
     client: WireClient, epoch: int, *, topic: str = "t", current: int = -1, version: int = 4
-) -> list[EpochEndOffset]:
-    asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=current, leader_epoch=epoch)
-    request = OffsetForLeaderEpochRequest(
-        topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])]
+) -> list[offset_for_leader_epoch.EpochEndOffset]:
+    asked = offset_for_leader_epoch.Partition(
+        partition=0, current_leader_epoch=current, leader_epoch=epoch
     )
-    (answer,) = (await client.ask(request, version, OffsetForLeaderEpochResponse)).topics
+    request = offset_for_leader_epoch.Request(
+        topics=[offset_for_leader_epoch.Topic(topic=topic, partitions=[asked])]
+    )
+    (answer,) = (await client.ask(request, version, offset_for_leader_epoch.Response)).topics
     assert answer.topic == topic
     return answer.partitions
 
@@ -252,7 +237,7 @@ async def test_the_current_epoch_of_an_empty_log_ends_at_its_end(tmp_path: Path)
         assert (answer.leader_epoch, answer.end_offset) == (0, 0)
 
 
-async def test_no_epoch_of_a_topic_that_is_not_there(tmp_path: Path) -> None:
+async def test_epochs_of_an_unknown_topic_are_an_error(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         (answer,) = await end_of_epoch(under_test.connect(), 0, topic="nowhere")
         assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -264,19 +249,17 @@ async def test_no_epoch_of_a_topic_that_is_not_there(tmp_path: Path) -> None:
 
 async def delete_records(
     client: WireClient, before: int, *, topic: str = "t", partition: int = 0, version: int = 2
-) -> DeleteRecordsPartitionResult:
-    asked = DeleteRecordsPartition(partition_index=partition, offset=before)
-    request = DeleteRecordsRequest(
-        topics=[DeleteRecordsTopic(name=topic, partitions=[asked])], timeout_ms=1000
+) -> delete_records_api.PartitionResult:
+    asked = delete_records_api.Partition(partition_index=partition, offset=before)
+    request = delete_records_api.Request(
+        topics=[delete_records_api.Topic(name=topic, partitions=[asked])], timeout_ms=1000
     )
-    response = await client.ask(request, version, DeleteRecordsResponse)
+    response = await client.ask(request, version, delete_records_api.Response)
     return response.topics[0].partitions[0]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_records_before_an_offset_are_gone_also_after_a_restart(
-    tmp_path: Path, version: int
-) -> None:
+async def test_deleted_records_stay_deleted_after_a_restart(tmp_path: Path, version: int) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
@@ -310,7 +293,7 @@ async def test_records_before_an_offset_are_gone_also_after_a_restart(
         ("__consumer_offsets", 0, 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-async def test_what_cannot_be_deleted_is_refused(
+async def test_invalid_deletions_are_refused(
     tmp_path: Path, topic: str, partition: int, before: int, code: ErrorCode
 ) -> None:
     async with running_broker(tmp_path) as under_test:

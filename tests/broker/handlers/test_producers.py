@@ -4,20 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.metadata.controller import PRODUCER_ID_BLOCK_SIZE
+from minikafka.metadata.producer_ids import PRODUCER_ID_BLOCK_SIZE
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.describe_producers import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    PartitionResponse,
-    TopicRequest,
-)
-from minikafka.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
+from minikafka.protocol.messages import describe_producers, init_producer_id
 from minikafka.protocol.records import encode_batch
-from tests.broker.harness import WireClient, running_broker
+from tests.kit.in_process import running_broker
+from tests.kit.wire import WireClient
 
 
 async def init(
@@ -27,14 +19,14 @@ async def init(
     producer_id: int = -1,
     epoch: int = -1,
     version: int = 5,
-) -> InitProducerIdResponse:
-    request = InitProducerIdRequest(
+) -> init_producer_id.Response:
+    request = init_producer_id.Request(
         transactional_id=transactional_id,
         transaction_timeout_ms=60_000,
         producer_id=producer_id,
         producer_epoch=epoch,
     )
-    return await client.ask(request, version, InitProducerIdResponse)
+    return await client.ask(request, version, init_producer_id.Response)
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -57,7 +49,7 @@ async def test_a_producer_id_is_never_handed_out_again(tmp_path: Path) -> None:
     assert min(seen) >= 0
 
 
-async def test_an_old_producer_id_is_answered_with_a_new_one(tmp_path: Path) -> None:
+async def test_a_request_with_an_old_producer_id_gets_a_new_one(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         old = await init(client)
@@ -72,10 +64,10 @@ async def test_an_old_producer_id_is_answered_with_a_new_one(tmp_path: Path) -> 
         (None, 5, -1, ErrorCode.INVALID_REQUEST),
         (None, -1, 5, ErrorCode.INVALID_REQUEST),
         ("", -1, -1, ErrorCode.INVALID_REQUEST),
-        ("tx", -1, -1, ErrorCode.NOT_COORDINATOR),  # nobody has asked for a coordinator yet
+        ("tx", -1, -1, ErrorCode.NOT_COORDINATOR),  # no coordinator was requested yet
     ],
 )
-async def test_what_cannot_be_is_refused_without_a_producer_id(
+async def test_malformed_requests_get_no_producer_id(
     tmp_path: Path, transactional_id: str | None, producer_id: int, epoch: int, code: ErrorCode
 ) -> None:
     async with running_broker(tmp_path) as under_test:
@@ -85,11 +77,13 @@ async def test_what_cannot_be_is_refused_without_a_producer_id(
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
 
 
-async def describe(client: WireClient, topic: str, *partitions: int) -> list[PartitionResponse]:
-    request = DescribeProducersRequest(
-        topics=[TopicRequest(name=topic, partition_indexes=list(partitions))]
+async def describe(
+    client: WireClient, topic: str, *partitions: int
+) -> list[describe_producers.PartitionResponse]:
+    request = describe_producers.Request(
+        topics=[describe_producers.TopicRequest(name=topic, partition_indexes=list(partitions))]
     )
-    (answer,) = (await client.ask(request, 0, DescribeProducersResponse)).topics
+    (answer,) = (await client.ask(request, 0, describe_producers.Response)).topics
     assert answer.name == topic
     return answer.partitions
 
@@ -116,7 +110,7 @@ async def test_idempotent_producers_are_described(tmp_path: Path) -> None:
         assert third.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_producers_of_a_topic_that_is_not_there(tmp_path: Path) -> None:
+async def test_producers_of_an_unknown_topic(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         (answer,) = await describe(under_test.connect(), "nowhere", 0)
         assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

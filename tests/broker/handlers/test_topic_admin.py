@@ -4,72 +4,42 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.metadata.topic_settings import TOPIC_SETTINGS
+from minikafka.metadata.setting_table import TOPIC_SETTINGS
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
+from minikafka.protocol.fields import ZERO_UUID
+from minikafka.protocol.messages import (
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_topics,
+    metadata,
 )
-from minikafka.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from minikafka.protocol.messages.delete_groups import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
-from minikafka.protocol.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
-from minikafka.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
-from minikafka.protocol.schema import ZERO_UUID
-from tests.broker.harness import WireClient, running_broker, values_of
-
-
-def topic(
-    name: str, partitions: int = 1, factor: int = 1, **settings: str | None
-) -> CreatableTopic:
-    return CreatableTopic(
-        name=name,
-        num_partitions=partitions,
-        replication_factor=factor,
-        assignments=[],
-        configs=[
-            CreatableTopicConfig(name=key.replace("_", "."), value=value)
-            for key, value in settings.items()
-        ],
-    )
+from tests.kit.in_process import running_broker
+from tests.kit.wire import WireClient, creatable, values_of
 
 
 async def create(
-    client: WireClient, *topics: CreatableTopic, version: int = 7, validate_only: bool = False
-) -> CreateTopicsResponse:
-    request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
-    return await client.ask(request, version, CreateTopicsResponse)
+    client: WireClient,
+    *topics: create_topics.CreatableTopic,
+    version: int = 7,
+    validate_only: bool = False,
+) -> create_topics.Response:
+    request = create_topics.Request(topics=list(topics), validate_only=validate_only)
+    return await client.ask(request, version, create_topics.Response)
 
 
 async def partition_counts(client: WireClient) -> dict[str | None, int]:
-    response = await client.ask(MetadataRequest(topics=None), 12, MetadataResponse)
+    response = await client.ask(metadata.Request(topics=None), 12, metadata.Response)
     return {one.name: len(one.partitions) for one in response.topics}
 
 
 # --- CreateTopics ------------------------------------------------------------------------------
 
 
-async def test_a_created_topic_is_there_at_once_and_described(tmp_path: Path) -> None:
+async def test_a_created_topic_is_visible_immediately(tmp_path: Path) -> None:
     async with running_broker(tmp_path, "log.segment.bytes=4096") as under_test:
         client = under_test.connect()
-        (made,) = (await create(client, topic("t", 3, retention_ms="5"))).topics
+        (made,) = (await create(client, creatable("t", 3, retention_ms="5"))).topics
         assert (made.error_code, made.error_message) == (ErrorCode.NONE, None)
         assert (made.num_partitions, made.replication_factor) == (3, 1)
         assert made.topic_id == under_test.broker.image.topics["t"].topic_id != ZERO_UUID
@@ -87,16 +57,16 @@ async def test_a_created_topic_is_there_at_once_and_described(tmp_path: Path) ->
 async def test_every_version_creates(tmp_path: Path, version: int) -> None:
     async with running_broker(tmp_path, "num.partitions=4") as under_test:
         client = under_test.connect()
-        given = topic("t") if version < 4 else topic("t", -1, -1)
+        given = creatable("t") if version < 4 else creatable("t", -1, -1)
         (made,) = (await create(client, given, version=version)).topics
         assert made.error_code == ErrorCode.NONE
         assert await partition_counts(client) == {"t": 1 if version < 4 else 4}
 
 
-async def test_validating_answers_the_same_and_makes_nothing(tmp_path: Path) -> None:
+async def test_validating_answers_the_same_and_creates_nothing(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        response = await create(client, topic("t", 3), topic("u", 0), validate_only=True)
+        response = await create(client, creatable("t", 3), creatable("u", 0), validate_only=True)
         made, refused = response.topics
         assert (made.num_partitions, refused.error_code) == (3, ErrorCode.INVALID_PARTITIONS)
         assert await partition_counts(client) == {}
@@ -105,75 +75,75 @@ async def test_validating_answers_the_same_and_makes_nothing(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("wanted", "code"),
     [
-        (topic("old"), ErrorCode.TOPIC_ALREADY_EXISTS),
-        (topic("a b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
-        (topic("o", factor=2), ErrorCode.INVALID_REPLICATION_FACTOR),
-        (topic("o", no_such="1"), ErrorCode.INVALID_CONFIG),
-        (topic("o", retention_ms=None), ErrorCode.INVALID_CONFIG),
+        (creatable("old"), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (creatable("a b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (creatable("o", factor=2), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (creatable("o", no_such="1"), ErrorCode.INVALID_CONFIG),
+        (creatable("o", retention_ms=None), ErrorCode.INVALID_CONFIG),
     ],
 )
-async def test_what_cannot_be_made_is_refused_with_words(
-    tmp_path: Path, wanted: CreatableTopic, code: ErrorCode
+async def test_invalid_topics_are_refused_with_a_message(
+    tmp_path: Path, wanted: create_topics.CreatableTopic, code: ErrorCode
 ) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        await create(client, topic("old"))
+        await create(client, creatable("old"))
         (refused,) = (await create(client, wanted)).topics
         assert (refused.name, refused.error_code) == (wanted.name, code)
         assert refused.error_message
         assert (refused.num_partitions, refused.replication_factor) == (-1, -1)
 
 
-async def test_a_name_given_twice_is_answered_once(tmp_path: Path) -> None:
+async def test_a_duplicate_name_gets_one_answer(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        (refused,) = (await create(client, topic("t"), topic("t"))).topics
+        (refused,) = (await create(client, creatable("t"), creatable("t"))).topics
         assert refused.error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_many_topics_are_made_and_deleted_with_their_own_settings(tmp_path: Path) -> None:
+async def test_many_topics_are_created_and_deleted_with_their_own_settings(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         names = [f"t-{number}" for number in range(100)]
-        wanted = [topic(name, retention_ms=str(len(name))) for name in names]
+        wanted = [creatable(name, retention_ms=str(len(name))) for name in names]
         made = (await create(client, *wanted)).topics
         for one in made:
             assert one.configs is not None
             (retention,) = (entry for entry in one.configs if entry.name == "retention.ms")
             assert retention.value == str(len(one.name))
         assert await partition_counts(client) == dict.fromkeys(names, 1)
-        request = DeleteTopicsRequest(topic_names=names, timeout_ms=1000)
-        response = await client.ask(request, 5, DeleteTopicsResponse)
+        request = delete_topics.Request(topic_names=names, timeout_ms=1000)
+        response = await client.ask(request, 5, delete_topics.Response)
         assert {one.error_code for one in response.responses} == {ErrorCode.NONE}
         assert await partition_counts(client) == {}
 
 
-async def test_groups_work_after_a_client_made_the_offsets_topic(tmp_path: Path) -> None:
+async def test_groups_work_after_a_client_created_the_offsets_topic(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        (made,) = (await create(client, topic("__consumer_offsets", 3))).topics
+        (made,) = (await create(client, creatable("__consumer_offsets", 3))).topics
         assert made.error_code == ErrorCode.NONE
-        request = DeleteGroupsRequest(groups_names=["g"])
-        response = await client.ask(request, 2, DeleteGroupsResponse)
+        request = delete_groups.Request(groups_names=["g"])
+        response = await client.ask(request, 2, delete_groups.Response)
         assert response.results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 # --- DeleteTopics ------------------------------------------------------------------------------
 
 
-async def test_topics_are_deleted_by_name_or_id_and_can_be_made_again(tmp_path: Path) -> None:
+async def test_topics_are_deleted_by_name_or_id_and_can_be_recreated(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        made = (await create(client, topic("a", 2), topic("b"))).topics
+        made = (await create(client, creatable("a", 2), creatable("b"))).topics
         await client.produce("a", b"old")
-        request = DeleteTopicsRequest(
+        request = delete_topics.Request(
             topics=[
-                DeleteTopicState(name="a", topic_id=ZERO_UUID),
-                DeleteTopicState(name=None, topic_id=made[1].topic_id),
+                delete_topics.TopicState(name="a", topic_id=ZERO_UUID),
+                delete_topics.TopicState(name=None, topic_id=made[1].topic_id),
             ],
             timeout_ms=1000,
         )
-        response = await client.ask(request, 6, DeleteTopicsResponse)
+        response = await client.ask(request, 6, delete_topics.Response)
         assert [(one.name, one.topic_id, one.error_code) for one in response.responses] == [
             ("a", made[0].topic_id, ErrorCode.NONE),
             ("b", made[1].topic_id, ErrorCode.NONE),
@@ -182,7 +152,7 @@ async def test_topics_are_deleted_by_name_or_id_and_can_be_made_again(tmp_path: 
         assert not under_test.broker.partitions
         assert not under_test.broker.topics
         assert (await client.fetch("a", 0)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        (again,) = (await create(client, topic("a"))).topics
+        (again,) = (await create(client, creatable("a"))).topics
         assert again.topic_id != made[0].topic_id
         assert values_of(await client.fetch("a", 0)) == []
 
@@ -191,9 +161,9 @@ async def test_topics_are_deleted_by_name_or_id_and_can_be_made_again(tmp_path: 
 async def test_older_versions_delete_by_name(tmp_path: Path, version: int) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        await create(client, topic("a"))
-        request = DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=1000)
-        response = await client.ask(request, version, DeleteTopicsResponse)
+        await create(client, creatable("a"))
+        request = delete_topics.Request(topic_names=["a", "b"], timeout_ms=1000)
+        response = await client.ask(request, version, delete_topics.Response)
         assert [(one.name, one.error_code) for one in response.responses] == [
             ("a", ErrorCode.NONE),
             ("b", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -208,20 +178,20 @@ async def test_older_versions_delete_by_name(tmp_path: Path, version: int) -> No
 async def test_deletion_can_be_disabled(tmp_path: Path, version: int, code: ErrorCode) -> None:
     async with running_broker(tmp_path, "delete.topic.enable=false") as under_test:
         client = under_test.connect()
-        await create(client, topic("a"))
-        request = DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000)
-        response = await client.ask(request, version, DeleteTopicsResponse)
+        await create(client, creatable("a"))
+        request = delete_topics.Request(topic_names=["a"], timeout_ms=1000)
+        response = await client.ask(request, version, delete_topics.Response)
         assert response.responses[0].error_code == code
         assert await partition_counts(client) == {"a": 1}
 
 
-async def test_a_topic_that_is_given_by_name_and_id_stays(tmp_path: Path) -> None:
+async def test_a_topic_named_by_name_and_id_is_not_deleted(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        (made,) = (await create(client, topic("a"))).topics
-        both = DeleteTopicState(name="a", topic_id=made.topic_id)
-        request = DeleteTopicsRequest(topics=[both], timeout_ms=1000)
-        response = await client.ask(request, 6, DeleteTopicsResponse)
+        (made,) = (await create(client, creatable("a"))).topics
+        both = delete_topics.TopicState(name="a", topic_id=made.topic_id)
+        request = delete_topics.Request(topics=[both], timeout_ms=1000)
+        response = await client.ask(request, 6, delete_topics.Response)
         assert response.responses[0].error_code == ErrorCode.INVALID_REQUEST
         assert await partition_counts(client) == {"a": 1}
 
@@ -229,14 +199,14 @@ async def test_a_topic_that_is_given_by_name_and_id_stays(tmp_path: Path) -> Non
 async def test_created_and_deleted_topics_survive_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        made = (await create(client, topic("a", 2, retention_ms="7"), topic("b"))).topics
-        request = DeleteTopicsRequest(topic_names=["b"], timeout_ms=1000)
-        await client.ask(request, 5, DeleteTopicsResponse)
+        made = (await create(client, creatable("a", 2, retention_ms="7"), creatable("b"))).topics
+        request = delete_topics.Request(topic_names=["b"], timeout_ms=1000)
+        await client.ask(request, 5, delete_topics.Response)
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         assert await partition_counts(client) == {"a": 2}
-        asked = MetadataRequestTopic(name=None, topic_id=made[0].topic_id)
-        response = await client.ask(MetadataRequest(topics=[asked]), 12, MetadataResponse)
+        asked = metadata.RequestTopic(name=None, topic_id=made[0].topic_id)
+        response = await client.ask(metadata.Request(topics=[asked]), 12, metadata.Response)
         assert response.topics[0].name == "a"
         assert under_test.broker.topics["a"].values["retention.ms"] == 7
 
@@ -246,14 +216,14 @@ async def test_created_and_deleted_topics_survive_a_restart(tmp_path: Path) -> N
 
 async def grow(
     client: WireClient,
-    *topics: CreatePartitionsTopic,
+    *topics: create_partitions.Topic,
     version: int = 3,
     validate_only: bool = False,
 ) -> dict[str, int]:
-    request = CreatePartitionsRequest(
+    request = create_partitions.Request(
         topics=list(topics), timeout_ms=1000, validate_only=validate_only
     )
-    response = await client.ask(request, version, CreatePartitionsResponse)
+    response = await client.ask(request, version, create_partitions.Response)
     for result in response.results:
         assert bool(result.error_message) == bool(result.error_code)
     return {result.name: result.error_code for result in response.results}
@@ -261,18 +231,18 @@ async def grow(
 
 def more(
     name: str, count: int, assignments: list[list[int]] | None = None
-) -> CreatePartitionsTopic:
+) -> create_partitions.Topic:
     given = None
     if assignments is not None:
-        given = [CreatePartitionsAssignment(broker_ids=nodes) for nodes in assignments]
-    return CreatePartitionsTopic(name=name, count=count, assignments=given)
+        given = [create_partitions.Assignment(broker_ids=nodes) for nodes in assignments]
+    return create_partitions.Topic(name=name, count=count, assignments=given)
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_added_partitions_can_be_used_at_once(tmp_path: Path, version: int) -> None:
+async def test_added_partitions_can_be_used_immediately(tmp_path: Path, version: int) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        await create(client, topic("t"), topic("u"))
+        await create(client, creatable("t"), creatable("u"))
         outcome = await grow(
             client, more("t", 3), more("u", 2, [[1]]), more("v", 2), version=version
         )
@@ -288,16 +258,16 @@ async def test_added_partitions_can_be_used_at_once(tmp_path: Path, version: int
 async def test_validating_growth_changes_nothing(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        await create(client, topic("t", 2))
+        await create(client, creatable("t", 2))
         outcome = await grow(client, more("t", 3), validate_only=True)
         assert outcome == {"t": ErrorCode.NONE}
         assert await partition_counts(client) == {"t": 2}
 
 
-async def test_growth_that_cannot_be_is_refused(tmp_path: Path) -> None:
+async def test_invalid_growth_is_refused(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        await create(client, topic("t", 2), topic("u"), topic("__consumer_offsets", 2))
+        await create(client, creatable("t", 2), creatable("u"), creatable("__consumer_offsets", 2))
         outcome = await grow(
             client,
             more("t", 2),

@@ -1,4 +1,4 @@
-"""What administrators see of transactions, and how they end one that hangs (KIP-664)."""
+"""Administration of transactions, hanging ones among them (KIP-664)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,7 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.describe_producers import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    TopicRequest,
-)
-from minikafka.protocol.messages.describe_transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    TransactionState,
-)
-from minikafka.protocol.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
+from minikafka.protocol.messages import describe_producers, describe_transactions, list_transactions
 from tests.broker.handlers.transactional_wire import (
     TID,
     Producer,
@@ -31,7 +18,8 @@ from tests.broker.handlers.transactional_wire import (
     write,
     write_markers,
 )
-from tests.broker.harness import WireClient, running_broker
+from tests.kit.in_process import running_broker
+from tests.kit.wire import WireClient
 
 OK = ErrorCode.NONE
 
@@ -43,15 +31,17 @@ async def opened(client: WireClient, transactional_id: str = TID) -> Producer:
     return producer
 
 
-async def describe(client: WireClient, *transactional_ids: str) -> list[TransactionState]:
-    request = DescribeTransactionsRequest(transactional_ids=list(transactional_ids))
-    return (await client.ask(request, 0, DescribeTransactionsResponse)).transaction_states
+async def describe(
+    client: WireClient, *transactional_ids: str
+) -> list[describe_transactions.TransactionState]:
+    request = describe_transactions.Request(transactional_ids=list(transactional_ids))
+    return (await client.ask(request, 0, describe_transactions.Response)).transaction_states
 
 
 async def listed(client: WireClient, version: int = 2, **filters: object) -> dict[str, str]:
-    """Transactional ids and states, as far as they pass the filters."""
-    request = ListTransactionsRequest(**filters)  # type: ignore[arg-type]  # what a test names
-    answer = await client.ask(request, version, ListTransactionsResponse)
+    """The transactional ids and states that match the filters."""
+    request = list_transactions.Request(**filters)  # type: ignore[arg-type]  # what a test names
+    answer = await client.ask(request, version, list_transactions.Response)
     assert answer.error_code == OK
     return {one.transactional_id: one.transaction_state for one in answer.transaction_states}
 
@@ -96,24 +86,26 @@ async def test_transactions_are_listed(tmp_path: Path) -> None:
         assert await listed(client, 1, duration_filter=2**63 - 1) == {}
         assert await listed(client, 1, duration_filter=-(2**63)) == both
         assert await listed(client, transactional_id_pattern="job-.") == both
-        assert await listed(client, transactional_id_pattern="2") == {}  # it has to fit the whole
+        assert (
+            await listed(client, transactional_id_pattern="2") == {}
+        )  # it has to match the whole id
         assert await listed(client, transactional_id_pattern="") == both
 
 
-async def test_filters_that_make_no_sense(tmp_path: Path) -> None:
+async def test_invalid_filters_are_refused(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
-        request = ListTransactionsRequest(state_filters=["Ongoing", "Asleep", ""])
-        answer = await client.ask(request, 0, ListTransactionsResponse)
+        request = list_transactions.Request(state_filters=["Ongoing", "Asleep", ""])
+        answer = await client.ask(request, 0, list_transactions.Response)
         assert (answer.error_code, answer.unknown_state_filters) == (OK, ["Asleep", ""])
         for pattern in ("(", "[", "*", "x" * 5_000, r"(a)\1", "(?=a)", "(a{999}){999}"):
-            request = ListTransactionsRequest(transactional_id_pattern=pattern)
-            answer = await client.ask(request, 2, ListTransactionsResponse)
+            request = list_transactions.Request(transactional_id_pattern=pattern)
+            answer = await client.ask(request, 2, list_transactions.Response)
             assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|aa)+b", "(.*)*(.*)*x", "(a?){25}a{25}b"])
-async def test_a_pattern_that_was_thought_up_to_take_long(tmp_path: Path, pattern: str) -> None:
+async def test_a_pathological_pattern_is_matched_quickly(tmp_path: Path, pattern: str) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await begun(client, transactional_id="a" * 100)
@@ -122,14 +114,16 @@ async def test_a_pattern_that_was_thought_up_to_take_long(tmp_path: Path, patter
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_a_hanging_transaction_is_aborted(tmp_path: Path, version: int) -> None:
-    """Nobody coordinates it any more; what is needed is in DescribeProducers."""
+    """It has no coordinator any longer; DescribeProducers has what is needed to abort it."""
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", partitions=2)
         producer = await opened(client)
         assert await write(client, producer, b"x") is OK
-        asked = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
-        answer = await client.ask(asked, 0, DescribeProducersResponse)
+        asked = describe_producers.Request(
+            topics=[describe_producers.TopicRequest(name="t", partition_indexes=[0])]
+        )
+        answer = await client.ask(asked, 0, describe_producers.Response)
         (found,) = answer.topics[0].partitions[0].active_producers
         assert (found.producer_id, found.producer_epoch) == producer
         assert (found.current_txn_start_offset, found.coordinator_epoch) == (0, -1)
@@ -141,7 +135,7 @@ async def test_a_hanging_transaction_is_aborted(tmp_path: Path, version: int) ->
         assert await stable_values(client) == (2, 2, 1)
 
 
-async def test_markers_that_must_not_be_written(tmp_path: Path) -> None:
+async def test_invalid_markers_are_refused(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", partitions=2)

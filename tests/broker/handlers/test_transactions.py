@@ -8,16 +8,12 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker.lifecycle import Lifecycle
-from minikafka.broker.partition import Partition
-from minikafka.broker.transactions import Confirmation
+from minikafka.broker.control.lifecycle import Lifecycle
+from minikafka.broker.coordinators.transactions import Confirmation
+from minikafka.broker.replicas.partition import Partition
 from minikafka.coordinator.transaction import TransactionConfig
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.describe_transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-)
-from minikafka.protocol.messages.produce import ProduceResponse
+from minikafka.protocol.messages import describe_transactions, produce
 from tests.broker.handlers.transactional_wire import (
     GROUP,
     TID,
@@ -33,7 +29,8 @@ from tests.broker.handlers.transactional_wire import (
     transaction,
     write,
 )
-from tests.broker.harness import produce_request, running_broker
+from tests.kit.in_process import running_broker
+from tests.kit.wire import produce_request
 
 OK = ErrorCode.NONE
 LONG_AGO = (2**63 - 1, 2**15 - 1)
@@ -41,7 +38,7 @@ FENCED = {True: ErrorCode.PRODUCER_FENCED, False: ErrorCode.INVALID_PRODUCER_EPO
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_every_version_of_init_producer_id_begins(tmp_path: Path, version: int) -> None:
+async def test_every_version_of_init_producer_id_works(tmp_path: Path, version: int) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await find(client)
@@ -53,7 +50,7 @@ async def test_every_version_of_init_producer_id_begins(tmp_path: Path, version:
 
 
 @pytest.mark.parametrize("version", [3, 4, 5, 6])
-async def test_an_old_epoch_gets_no_new_one(tmp_path: Path, version: int) -> None:
+async def test_an_old_epoch_is_fenced(tmp_path: Path, version: int) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         old = await begun(client)
@@ -67,7 +64,7 @@ async def test_an_old_epoch_gets_no_new_one(tmp_path: Path, version: int) -> Non
 
 
 @pytest.mark.parametrize("timeout_ms", [-(2**31), -1, 0, 900_001, 2**31 - 1])
-async def test_senseless_timeouts(tmp_path: Path, timeout_ms: int) -> None:
+async def test_invalid_timeouts_are_refused(tmp_path: Path, timeout_ms: int) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await find(client)
@@ -76,7 +73,7 @@ async def test_senseless_timeouts(tmp_path: Path, timeout_ms: int) -> None:
 
 
 @pytest.mark.parametrize(("is_two_phase", "keeps"), [(True, False), (False, True), (True, True)])
-async def test_two_phase_commit_is_for_whom_it_is_allowed(
+async def test_two_phase_commit_requires_the_setting(
     tmp_path: Path, is_two_phase: bool, keeps: bool
 ) -> None:
     async with running_broker(tmp_path) as under_test:
@@ -87,7 +84,7 @@ async def test_two_phase_commit_is_for_whom_it_is_allowed(
 
 
 @pytest.mark.parametrize("producer", [(-5, 0), (-1, -1), (2**40, 0), LONG_AGO, (2**40, -(2**15))])
-async def test_producers_that_nobody_knows(tmp_path: Path, producer: tuple[int, int]) -> None:
+async def test_unknown_producers_are_refused(tmp_path: Path, producer: tuple[int, int]) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
@@ -136,7 +133,7 @@ async def test_a_fenced_producer_adds_nothing(tmp_path: Path, version: int) -> N
 
 
 @pytest.mark.parametrize("version", [4, 5])
-async def test_brokers_ask_about_several_transactions(tmp_path: Path, version: int) -> None:
+async def test_brokers_verify_several_transactions(tmp_path: Path, version: int) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t", partitions=2)
@@ -166,7 +163,7 @@ async def test_brokers_ask_about_several_transactions(tmp_path: Path, version: i
             version=version,
         )
         assert verified == {"one": {here: OK}, "two": {here: not_in_it}}
-        # Only to look adds nothing.
+        # Verification adds nothing.
         code = await add(
             client, one, there, transactional_id="one", version=version, verifies_only=True
         )
@@ -174,7 +171,7 @@ async def test_brokers_ask_about_several_transactions(tmp_path: Path, version: i
         assert await add_many(client, version=version) == {}
 
 
-async def test_without_a_transactional_id_or_a_group(tmp_path: Path) -> None:
+async def test_a_missing_transactional_id_or_group_is_refused(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
@@ -209,13 +206,13 @@ async def test_offsets_of_a_transaction_in_every_version(tmp_path: Path, version
         end_version = 5 if version == 5 else 3
         ended = await end(client, producer, commits=False, version=end_version)
         assert ended.error_code == OK
-        # What is late does not count any more.
+        # A late write is refused.
         late = await commit_offset(client, producer, 8, version=version)
         assert late is not OK
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-async def test_offsets_are_asked_again_when_a_marker_overtakes_them(
+async def test_offset_commits_are_retried_when_a_marker_overtakes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     async with running_broker(tmp_path) as under_test:
@@ -243,7 +240,7 @@ async def test_offsets_are_asked_again_when_a_marker_overtakes_them(
         late = await commit_offset(client, producer, 7, version=version)
         assert late is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         monkeypatch.setattr(transactions, "confirm", confirm)
-        # Now the coordinator says what it is; from version 5 on it is a new transaction.
+        # Now the coordinator returns its own error; from version 5 on it is a new transaction.
         expected = {3: ErrorCode.INVALID_TXN_STATE, 4: ErrorCode.TRANSACTION_ABORTABLE, 5: OK}
         assert await commit_offset(client, producer, 7, version=version) is expected[version]
 
@@ -267,7 +264,7 @@ async def test_every_version_of_end_txn(tmp_path: Path, version: int, commits: b
         first, again = ((one.error_code, one.producer_id, one.producer_epoch) for one in answers)
         assert first == again
         assert first == ((OK, producer[0], producer[1] + 1) if has_own_epoch else (OK, -1, -1))
-        # The other way it cannot end any more.
+        # It can no longer end the other way.
         other = await end(client, producer, commits=not commits, version=version)
         assert other.error_code != OK
         while (await stable_values(client))[0] < 2:
@@ -277,7 +274,7 @@ async def test_every_version_of_end_txn(tmp_path: Path, version: int, commits: b
 
 @pytest.mark.parametrize("commits", [True, False])
 @pytest.mark.parametrize(("first", "last"), [(12, 3), (9, 5)])
-async def test_a_client_that_mixes_the_generations(
+async def test_a_client_that_mixes_transaction_versions(
     tmp_path: Path, first: int, last: int, commits: bool
 ) -> None:
     """Partitions are added as version 2 does, and the epoch is kept as before, or the other way."""
@@ -310,7 +307,7 @@ async def test_a_batch_without_its_transactional_id_is_refused(tmp_path: Path) -
         for senseless in (b"", b"\x00", b"\xff" * 80):
             request = produce_request("t", senseless, acks=-1)
             request.transactional_id = TID
-            answer = await client.ask(request, 12, ProduceResponse)
+            answer = await client.ask(request, 12, produce.Response)
             assert answer.responses[0].partition_responses[0].error_code != OK
         assert await stable_values(client) == (0, 0, 0)
         assert await write(client, producer, b"x") is OK
@@ -324,10 +321,10 @@ def test_the_defaults_are_kafkas() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 5])
-async def test_a_coordinator_that_may_be_none_any_more_answers_nothing_from_memory(
+async def test_a_coordinator_that_may_have_been_replaced_does_not_answer_from_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    """Another one may know of a later transaction, which would be taken for committed."""
+    """Its successor may know of a later transaction, which would be considered committed."""
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
@@ -349,10 +346,10 @@ async def test_a_coordinator_that_may_be_none_any_more_answers_nothing_from_memo
         refused = await end(client, producer, commits=False, version=version)
         assert (refused.error_code, refused.producer_id) == (not_sure, -1)
         assert await add(client, LONG_AGO, ("t", 0)) == {("t", 0): not_sure}
-        described = DescribeTransactionsRequest(transactional_ids=[TID])
-        answer = await client.ask(described, 0, DescribeTransactionsResponse)
+        described = describe_transactions.Request(transactional_ids=[TID])
+        answer = await client.ask(described, 0, describe_transactions.Response)
         assert answer.transaction_states[0].error_code == not_sure
-        # What is committed before it is answered needs no lease: another coordinator prevents it.
+        # An answer that waits for a commit needs no lease: a deposed leader cannot commit.
         assert await end(client, producer, version=version) == ended
         if version == 5:
             producer = (ended.producer_id, ended.producer_epoch)

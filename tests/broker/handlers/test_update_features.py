@@ -7,30 +7,27 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.update_features import (
-    FeatureUpdateKey,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
-from tests.broker.harness import running_broker
+from minikafka.protocol.messages import update_features
+from tests.kit.in_process import running_broker
 
 TRANSACTIONS = "transaction.version"
 
 
 async def update(
     data_dir: Path, *updates: tuple[str, int], version: int = 2
-) -> UpdateFeaturesResponse:
+) -> update_features.Response:
     async with running_broker(data_dir) as under_test:
-        request = UpdateFeaturesRequest(
+        request = update_features.Request(
             feature_updates=[
-                FeatureUpdateKey(feature=name, max_version_level=level) for name, level in updates
+                update_features.FeatureUpdateKey(feature=name, max_version_level=level)
+                for name, level in updates
             ]
         )
-        return await under_test.connect().ask(request, version, UpdateFeaturesResponse)
+        return await under_test.connect().ask(request, version, update_features.Response)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_the_level_that_a_feature_has_can_be_set(tmp_path: Path, version: int) -> None:
+async def test_a_feature_can_be_set_to_its_current_level(tmp_path: Path, version: int) -> None:
     response = await update(tmp_path, (TRANSACTIONS, 1), (TRANSACTIONS, 2), version=version)
     assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
     results = [(one.feature, one.error_code) for one in response.results]
@@ -41,14 +38,14 @@ async def test_the_level_that_a_feature_has_can_be_set(tmp_path: Path, version: 
 @pytest.mark.parametrize(
     ("name", "level", "words"),
     [
-        ("no.such", 1, "no feature 'no.such'"),
-        ("", 1, "no feature ''"),
-        (TRANSACTIONS, 3, "levels 0 to 2"),
-        (TRANSACTIONS, -1, "levels 0 to 2"),
+        ("no.such", 1, "Feature 'no.such' does not exist"),
+        ("", 1, "Feature '' does not exist"),
+        (TRANSACTIONS, 3, "levels are 0 to 2"),
+        (TRANSACTIONS, -1, "levels are 0 to 2"),
         (TRANSACTIONS, 0, "fixed at level 2"),
     ],
 )
-async def test_one_update_that_is_refused_refuses_all(
+async def test_one_invalid_update_fails_the_request(
     tmp_path: Path, name: str, level: int, words: str, version: int
 ) -> None:
     updates = [(TRANSACTIONS, 2), (name, level)]

@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
-from minikafka.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTopicResult,
-    AddPartitionsToTxnTransaction,
-)
-from minikafka.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from minikafka.protocol.messages.fetch import FetchResponse
-from minikafka.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from minikafka.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from minikafka.protocol.messages.produce import ProduceResponse
-from minikafka.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-)
-from minikafka.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
+from minikafka.protocol.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    end_txn,
+    fetch,
+    find_coordinator,
+    init_producer_id,
+    produce,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from minikafka.protocol.records import encode_batch
-from tests.broker.harness import WireClient, fetch_request, produce_request
+from tests.kit.wire import WireClient, fetch_request, produce_request
 
 TID = "job-1"
 GROUP = "group-1"
@@ -47,11 +24,11 @@ Producer = tuple[int, int]
 
 
 async def find(client: WireClient, key: str = TID, key_type: int = 1) -> None:
-    """Have the coordinator's topic made, and wait until it serves."""
+    """Have the coordinator's topic created, and wait until it is loaded."""
     code = None
     while code != ErrorCode.NONE:
-        request = FindCoordinatorRequest(key=key, key_type=key_type)
-        code = (await client.ask(request, 3, FindCoordinatorResponse)).error_code
+        request = find_coordinator.Request(key=key, key_type=key_type)
+        code = (await client.ask(request, 3, find_coordinator.Response)).error_code
 
 
 async def init(
@@ -63,9 +40,9 @@ async def init(
     version: int = 5,
     keeps_prepared: bool = False,
     is_two_phase: bool = False,
-) -> InitProducerIdResponse:
+) -> init_producer_id.Response:
     """InitProducerId."""
-    request = InitProducerIdRequest(
+    request = init_producer_id.Request(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
         producer_id=producer[0],
@@ -73,7 +50,7 @@ async def init(
         enable2_pc=is_two_phase,
         keep_prepared_txn=keeps_prepared,
     )
-    return await client.ask(request, version, InitProducerIdResponse)
+    return await client.ask(request, version, init_producer_id.Response)
 
 
 async def begun(client: WireClient, *, transactional_id: str = TID) -> Producer:
@@ -84,7 +61,7 @@ async def begun(client: WireClient, *, transactional_id: str = TID) -> Producer:
     return answer.producer_id, answer.producer_epoch
 
 
-def _codes(results: list[AddPartitionsToTxnTopicResult]) -> dict[tuple[str, int], ErrorCode]:
+def _codes(results: list[add_partitions_to_txn.TopicResult]) -> dict[tuple[str, int], ErrorCode]:
     return {
         (topic.name, one.partition_index): ErrorCode(one.partition_error_code)
         for topic in results
@@ -101,9 +78,11 @@ async def add(
     verifies_only: bool = False,
 ) -> dict[tuple[str, int], ErrorCode]:
     """AddPartitionsToTxn: the error of each partition."""
-    topics = [AddPartitionsToTxnTopic(name=name, partitions=[number]) for name, number in places]
+    topics = [
+        add_partitions_to_txn.Topic(name=name, partitions=[number]) for name, number in places
+    ]
     if version < 4:
-        request = AddPartitionsToTxnRequest(
+        request = add_partitions_to_txn.Request(
             v3_and_below_transactional_id=transactional_id,
             v3_and_below_producer_id=producer[0],
             v3_and_below_producer_epoch=producer[1],
@@ -113,8 +92,8 @@ async def add(
         asked = transaction(
             producer, *places, transactional_id=transactional_id, verifies_only=verifies_only
         )
-        request = AddPartitionsToTxnRequest(transactions=[asked])
-    answer = await client.ask(request, version, AddPartitionsToTxnResponse)
+        request = add_partitions_to_txn.Request(transactions=[asked])
+    answer = await client.ask(request, version, add_partitions_to_txn.Response)
     if version < 4:
         return _codes(answer.results_by_topic_v3_and_below)
     (result,) = answer.results_by_transaction
@@ -126,23 +105,25 @@ def transaction(
     *places: tuple[str, int],
     transactional_id: str = TID,
     verifies_only: bool = False,
-) -> AddPartitionsToTxnTransaction:
-    """One of the transactions that a broker asks about."""
-    return AddPartitionsToTxnTransaction(
+) -> add_partitions_to_txn.Transaction:
+    """One of the transactions that a broker verifies."""
+    return add_partitions_to_txn.Transaction(
         transactional_id=transactional_id,
         producer_id=producer[0],
         producer_epoch=producer[1],
         verify_only=verifies_only,
-        topics=[AddPartitionsToTxnTopic(name=name, partitions=[number]) for name, number in places],
+        topics=[
+            add_partitions_to_txn.Topic(name=name, partitions=[number]) for name, number in places
+        ],
     )
 
 
 async def add_many(
-    client: WireClient, *asked: AddPartitionsToTxnTransaction, version: int = 5
+    client: WireClient, *asked: add_partitions_to_txn.Transaction, version: int = 5
 ) -> dict[str, dict[tuple[str, int], ErrorCode]]:
     """AddPartitionsToTxn of brokers: errors by transactional id."""
-    request = AddPartitionsToTxnRequest(transactions=list(asked))
-    answer = await client.ask(request, version, AddPartitionsToTxnResponse)
+    request = add_partitions_to_txn.Request(transactions=list(asked))
+    answer = await client.ask(request, version, add_partitions_to_txn.Response)
     assert answer.error_code == ErrorCode.NONE
     return {
         one.transactional_id: _codes(one.topic_results) for one in answer.results_by_transaction
@@ -169,7 +150,7 @@ async def write(
     )
     request = produce_request(topic, bytes(batch), partition=partition, acks=-1)
     request.transactional_id = transactional_id
-    answer = await client.ask(request, version, ProduceResponse)
+    answer = await client.ask(request, version, produce.Response)
     return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
 
@@ -180,28 +161,28 @@ async def end(
     commits: bool = True,
     version: int = 3,
     transactional_id: str = TID,
-) -> EndTxnResponse:
+) -> end_txn.Response:
     """EndTxn."""
-    request = EndTxnRequest(
+    request = end_txn.Request(
         transactional_id=transactional_id,
         producer_id=producer[0],
         producer_epoch=producer[1],
         committed=commits,
     )
-    return await client.ask(request, version, EndTxnResponse)
+    return await client.ask(request, version, end_txn.Response)
 
 
 async def add_offsets(
     client: WireClient, producer: Producer, *, group_id: str = GROUP, version: int = 3
 ) -> ErrorCode:
     """AddOffsetsToTxn."""
-    request = AddOffsetsToTxnRequest(
+    request = add_offsets_to_txn.Request(
         transactional_id=TID,
         producer_id=producer[0],
         producer_epoch=producer[1],
         group_id=group_id,
     )
-    return ErrorCode((await client.ask(request, version, AddOffsetsToTxnResponse)).error_code)
+    return ErrorCode((await client.ask(request, version, add_offsets_to_txn.Response)).error_code)
 
 
 async def commit_offset(
@@ -216,18 +197,18 @@ async def commit_offset(
     transactional_id: str = TID,
 ) -> ErrorCode:
     """TxnOffsetCommit."""
-    one = TxnOffsetCommitRequestPartition(
+    one = txn_offset_commit.RequestPartition(
         partition_index=0, committed_offset=offset, committed_metadata=""
     )
-    request = TxnOffsetCommitRequest(
+    request = txn_offset_commit.Request(
         transactional_id=transactional_id,
         group_id=group_id,
         producer_id=producer[0],
         producer_epoch=producer[1],
         generation_id=generation_id,
-        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[one])],
+        topics=[txn_offset_commit.RequestTopic(name=topic, partitions=[one])],
     )
-    answer = await client.ask(request, version, TxnOffsetCommitResponse)
+    answer = await client.ask(request, version, txn_offset_commit.Response)
     return ErrorCode(answer.topics[0].partitions[0].error_code)
 
 
@@ -241,16 +222,16 @@ async def write_markers(
     version: int = 2,
 ) -> list[ErrorCode]:
     """WriteTxnMarkers: the error of each partition."""
-    marker = WritableTxnMarker(
+    marker = write_txn_markers.Marker(
         producer_id=producer[0],
         producer_epoch=producer[1],
         transaction_result=commits,
-        topics=[WritableTxnMarkerTopic(name=name, partition_indexes=[n]) for name, n in places],
+        topics=[write_txn_markers.Topic(name=name, partition_indexes=[n]) for name, n in places],
         coordinator_epoch=coordinator_epoch,
         transaction_version=transaction_version if version >= 2 else 0,
     )
-    request = WriteTxnMarkersRequest(markers=[marker])
-    (answer,) = (await client.ask(request, version, WriteTxnMarkersResponse)).markers
+    request = write_txn_markers.Request(markers=[marker])
+    (answer,) = (await client.ask(request, version, write_txn_markers.Response)).markers
     return [ErrorCode(one.error_code) for topic in answer.topics for one in topic.partitions]
 
 
@@ -258,6 +239,6 @@ async def stable_values(client: WireClient, partition: int = 0) -> tuple[int, in
     """(last stable offset, high watermark, how many transactions a fetch says were aborted)."""
     request = fetch_request("t", 0, partition=partition)
     request.isolation_level = 1
-    answer = await client.ask(request, 11, FetchResponse)
+    answer = await client.ask(request, 11, fetch.Response)
     found = answer.responses[0].partitions[0]
     return found.last_stable_offset, found.high_watermark, len(found.aborted_transactions or ())

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import trio
 
-from minikafka.broker.rpc import Hello, Identity, Loss, RpcClient, RpcServer
-from minikafka.broker.rpc.wire import listen
+from minikafka.broker.rpc.client import Loss, RpcClient
+from minikafka.broker.rpc.codec import AsItIs, OneWay, Operation
+from minikafka.broker.rpc.identity import Hello, Identity
+from minikafka.broker.rpc.server import RpcServer
+from minikafka.broker.transport.sockets import listen
+
+
+def raw(name: str) -> Operation[Any, Any]:
+    """An operation whose messages are any plain fields."""
+    return Operation(name, AsItIs(), AsItIs())
+
+
+def raw_one_way(name: str) -> OneWay[Any]:
+    return OneWay(name, AsItIs())
 
 
 class Node:

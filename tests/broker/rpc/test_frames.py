@@ -8,14 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.broker.rpc import frames
-from minikafka.broker.rpc.frames import (
-    HEAD,
-    FrameKind,
-    RpcProtocolError,
-    check_head,
-    decode_frame,
-    encode_frame,
-)
+from minikafka.broker.rpc.errors import RpcProtocolError
+from minikafka.broker.rpc.frames import HEAD, FrameKind, check_head, decode_frame, encode_frame
 from minikafka.broker.rpc.identity import decode_hello
 
 plain = st.recursive(
@@ -150,7 +144,7 @@ def test_what_the_other_side_would_refuse_is_not_written(
     ],
 )
 def test_a_hello_of_another_shape_is_refused(fields: object) -> None:
-    with pytest.raises(RpcProtocolError, match="no hello"):
+    with pytest.raises(RpcProtocolError, match="not a hello"):
         decode_hello(fields)
 
 

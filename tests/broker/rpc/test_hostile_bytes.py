@@ -7,7 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker.rpc import Reply, client, server
+from minikafka.broker.rpc import client, server
+from minikafka.broker.rpc.codec import Reply
 from minikafka.broker.rpc.frames import (
     FRAME_SIZE_BYTES_MAX,
     HEAD,
@@ -16,10 +17,10 @@ from minikafka.broker.rpc.frames import (
     encode_frame,
 )
 from minikafka.broker.rpc.identity import Hello, Identity
-from tests.broker.rpc.rpc_pair import Node, asking
+from tests.broker.rpc.rpc_pair import Node, asking, raw, raw_one_way
 
 
-async def echo(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply:
+async def echo(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
     return Reply([node_id, fields], attachments)
 
 
@@ -58,7 +59,6 @@ HELLO = encode_frame(FrameKind.HELLO, 0, "", Hello(1, "c", 7, b"x"), ())
         encode_frame(FrameKind.HELLO, 0, "", None, ()),
         HELLO + HEAD.pack(FRAME_SIZE_BYTES_MAX + 1, 10),
         HELLO + encode_frame(FrameKind.ANSWER, 1, "", None, ()),
-        HELLO + encode_frame(FrameKind.ONE_WAY, 0, "unheard", None, ()),
         HELLO + encode_frame(FrameKind.REQUEST, 1, "wait", None, ()) * 2,
         HELLO + encode_frame(FrameKind.REQUEST, 1, "wait", (), ()).replace(b"wait", b"\xff" * 4),
     ],
@@ -66,17 +66,17 @@ HELLO = encode_frame(FrameKind.HELLO, 0, "", Hello(1, "c", 7, b"x"), ())
 async def test_bytes_that_are_not_the_protocol_end_the_connection(
     content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def wait(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply:
+    async def wait(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
         await trio.sleep_forever()
         raise AssertionError
 
     node = Node(1)
-    node.server.register("wait", wait)
-    node.server.register("echo", echo)
+    node.server.register(raw("wait"), wait)
+    node.server.register(raw("echo"), echo)
     async with asking(node) as one:
         await Hostile(node).say(content)
         # Others are not disturbed.
-        assert (await one.client.call("echo", 1, timeout_s=5)).fields == (2, 1)
+        assert (await one.client.call(raw("echo"), 1, timeout_s=5)).message == (2, 1)
     assert "refused an internal connection from 127.0.0.1" in caplog.text
 
 
@@ -90,7 +90,9 @@ async def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.Monk
 async def test_a_frame_that_comes_byte_by_byte_is_a_frame() -> None:
     node = Node(1)
     heard: list[Any] = []
-    node.server.register_one_way("hear", lambda node_id, fields, _: heard.append(fields))
+    node.server.register_one_way(
+        raw_one_way("hear"), lambda node_id, fields, _: heard.append(fields)
+    )
     async with asking(node):
         message = encode_frame(FrameKind.ONE_WAY, 0, "hear", [1, 2], ())
         stream = await trio.open_tcp_stream(*node.address)
@@ -105,7 +107,7 @@ async def test_a_frame_that_comes_byte_by_byte_is_a_frame() -> None:
 async def test_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "CONNECTIONS_MAX", 1)
     node = Node(1)
-    node.server.register("echo", echo)
+    node.server.register(raw("echo"), echo)
     async with asking(node) as one:
         await one.hears(connected=1)
         assert await Hostile(node).say() == b""

@@ -9,41 +9,37 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker.rpc import (
-    Lane,
-    Peers,
-    Reply,
+from minikafka.broker.rpc import client, link, server
+from minikafka.broker.rpc import peers as peers_module
+from minikafka.broker.rpc.codec import Reply
+from minikafka.broker.rpc.errors import (
     RpcBusyError,
     RpcFailure,
     RpcLostError,
     RpcRemoteError,
     RpcTimeoutError,
-    client,
-    link,
-    server,
 )
-from minikafka.broker.rpc import peers as peers_module
-from minikafka.broker.rpc.frames import (
-    FrameKind,
-    encode_frame,
-)
+from minikafka.broker.rpc.frames import FrameKind, encode_frame
 from minikafka.broker.rpc.identity import Hello, Identity
-from minikafka.broker.transport import FilePayload
+from minikafka.broker.rpc.peers import Lane, Peers
+from minikafka.broker.transport.transport import FilePayload
 from minikafka.storage.disk import FileSlice, RealDisk
-from tests.broker.rpc.rpc_pair import Asking, Node, asking
+from tests.broker.rpc.rpc_pair import Asking, Node, asking, raw, raw_one_way
 
 
-async def echo(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply:
+async def echo(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
     return Reply([node_id, fields], attachments)
 
 
 async def test_fields_and_attachments_travel_both_ways() -> None:
     node = Node(1)
-    node.server.register("echo", echo)
+    node.server.register(raw("echo"), echo)
     async with asking(node) as one:
         large = bytes(range(256)) * 40_000
-        reply = await one.client.call("echo", {"a": [1, b"x"]}, [b"", large, b"z"], timeout_s=5)
-        assert reply.fields == (2, {"a": (1, b"x")})
+        reply = await one.client.call(
+            raw("echo"), {"a": [1, b"x"]}, [b"", large, b"z"], timeout_s=5
+        )
+        assert reply.message == (2, {"a": (1, b"x")})
         assert list(map(bytes, reply.attachments)) == [b"", large, b"z"]
         assert one.client.hello == (1, "c", 1, b"i", "", 0)
 
@@ -53,45 +49,45 @@ async def test_slices_of_files_leave_as_they_are(tmp_path: Path) -> None:
     path.write_bytes(bytes(range(250)) * 1000)
     file = RealDisk().open(str(path))
 
-    async def read(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply:
+    async def read(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
         position, size = fields
         part = FileSlice(file, position, size)
         return Reply(None, [part if size < 200 else FilePayload(part), b"end"])
 
     node = Node(1)
-    node.server.register("read", read)
+    node.server.register(raw("read"), read)
     async with asking(node) as one:
         for position, size in [(0, 100), (7, 40_000), (1, 249_999)]:
-            reply = await one.client.call("read", [position, size], timeout_s=5)
+            reply = await one.client.call(raw("read"), [position, size], timeout_s=5)
             whole = path.read_bytes()[position : position + size]
             assert list(map(bytes, reply.attachments)) == [whole, b"end"]
         with pytest.raises(RpcRemoteError, match="bytes expected"):
-            await one.client.call("read", [249_990, 100], timeout_s=5)
+            await one.client.call(raw("read"), [249_990, 100], timeout_s=5)
         with pytest.raises(RpcLostError):  # it was promised, so only the connection can end
-            await one.client.call("read", [240_000, 100_000], timeout_s=5)
+            await one.client.call(raw("read"), [240_000, 100_000], timeout_s=5)
     file.close()
 
 
 async def test_answers_come_in_any_order() -> None:
     first_may_end = trio.Event()
 
-    async def first(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply:
+    async def first(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
         await first_may_end.wait()
         return Reply("first")
 
     node = Node(1)
-    node.server.register("first", first)
-    node.server.register("echo", echo)
+    node.server.register(raw("first"), first)
+    node.server.register(raw("echo"), echo)
     answers: list[Any] = []
     async with asking(node) as one:
 
         async def ask_first() -> None:
-            answers.append((await one.client.call("first", timeout_s=5)).fields)
+            answers.append((await one.client.call(raw("first"), None, timeout_s=5)).message)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask_first)
             await trio.testing.wait_all_tasks_blocked()
-            answers.append((await one.client.call("echo", 1, timeout_s=5)).fields)
+            answers.append((await one.client.call(raw("echo"), 1, timeout_s=5)).message)
             first_may_end.set()
     assert answers == [(2, 1), "first"]
 
@@ -108,41 +104,55 @@ async def test_messages_without_answer_come_in_order() -> None:
             raise ValueError("a bug")
 
     node = Node(1)
-    node.server.register_one_way("hear", hear)
+    node.server.register_one_way(raw_one_way("hear"), hear)
     async with asking(node) as one:
-        assert not one.client.send("hear", -1, [b""])  # nobody is connected yet: it is dropped
+        assert not one.client.send(
+            raw_one_way("hear"), -1, [b""]
+        )  # nobody is connected yet: it is dropped
         await one.hears(connected=1)
-        assert all(one.client.send("hear", number, [b"x" * 1000]) for number in range(200))
+        assert all(
+            one.client.send(raw_one_way("hear"), number, [b"x" * 1000]) for number in range(200)
+        )
         await all_heard.wait()
     assert heard == [(2, number, b"x" * 1000) for number in range(200)]
 
 
+async def test_a_message_that_only_newer_nodes_know_is_ignored() -> None:
+    node = Node(1)
+    node.server.register(raw("echo"), echo)
+    async with asking(node) as one:
+        await one.hears(connected=1)
+        assert one.client.send(raw_one_way("news of tomorrow"), 1)
+        assert (await one.client.call(raw("echo"), 2, timeout_s=5)).message == (2, 2)
+        assert not one.losses
+
+
 async def test_failures_say_what_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
-    async def refuse(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply:
+    async def refuse(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
         raise RpcFailure("NotController", "ask node 3")
 
-    async def stumble(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply:
+    async def stumble(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
         raise KeyError("oops")
 
-    async def too_much(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply:
+    async def too_much(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
         return Reply(None, [b"x"] * 30_000)
 
     node = Node(1)
-    node.server.register("refuse", refuse)
-    node.server.register("stumble", stumble)
-    node.server.register("too-much", too_much)
+    node.server.register(raw("refuse"), refuse)
+    node.server.register(raw("stumble"), stumble)
+    node.server.register(raw("too-much"), too_much)
     async with asking(node) as one:
         with pytest.raises(RpcRemoteError, match="ask node 3") as caught:
-            await one.client.call("refuse", timeout_s=5)
+            await one.client.call(raw("refuse"), None, timeout_s=5)
         assert caught.value.kind == "NotController"
         with pytest.raises(RpcRemoteError, match="does not know 'other'"):
-            await one.client.call("other", timeout_s=5)
+            await one.client.call(raw("other"), None, timeout_s=5)
         with pytest.raises(RpcRemoteError, match="oops"):
-            await one.client.call("stumble", timeout_s=5)
+            await one.client.call(raw("stumble"), None, timeout_s=5)
         with pytest.raises(RpcRemoteError, match="attachments"):
-            await one.client.call("too-much", timeout_s=5)
+            await one.client.call(raw("too-much"), None, timeout_s=5)
         with pytest.raises(ValueError, match="attachments"):
-            await one.client.call("refuse", None, [b"x"] * 30_000, timeout_s=5)
+            await one.client.call(raw("refuse"), None, [b"x"] * 30_000, timeout_s=5)
         assert len(one.connected) == 1  # none of it ended the connection
     assert "a bug in 'stumble'" in caplog.text
 
@@ -150,7 +160,7 @@ async def test_failures_say_what_is_wrong(caplog: pytest.LogCaptureFixture) -> N
 async def test_a_caller_that_gives_up_ends_the_request() -> None:
     begun, ended = trio.Event(), trio.Event()
 
-    async def wait(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply:
+    async def wait(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
         begun.set()
         try:
             await trio.sleep_forever()
@@ -159,21 +169,21 @@ async def test_a_caller_that_gives_up_ends_the_request() -> None:
         raise AssertionError
 
     node = Node(1)
-    node.server.register("wait", wait)
-    node.server.register("echo", echo)
+    node.server.register(raw("wait"), wait)
+    node.server.register(raw("echo"), echo)
     async with asking(node) as one:
         async with trio.open_nursery() as nursery:
 
             async def ask() -> None:
-                await one.client.call("wait", timeout_s=60)
+                await one.client.call(raw("wait"), None, timeout_s=60)
 
             nursery.start_soon(ask)
             await begun.wait()
             nursery.cancel_scope.cancel()
         await ended.wait()
-        await one.client.call("echo", timeout_s=5)
+        await one.client.call(raw("echo"), None, timeout_s=5)
         with pytest.raises(RpcTimeoutError, match="'wait'"):
-            await one.client.call("wait", timeout_s=0.01)
+            await one.client.call(raw("wait"), None, timeout_s=0.01)
 
 
 async def test_a_killed_process_is_told_from_one_that_cannot_be_reached() -> None:
@@ -184,24 +194,24 @@ async def test_a_killed_process_is_told_from_one_that_cannot_be_reached() -> Non
         await one.hears(losses=1)
         assert one.losses[0] == (1, b"i", True)
         with pytest.raises(RpcLostError, match="refused"):
-            await one.client.call("echo", timeout_s=5)
+            await one.client.call(raw("echo"), None, timeout_s=5)
 
 
 async def test_requests_that_wait_fail_when_the_connection_ends() -> None:
     node = Node(1)
     failures: list[Exception] = []
 
-    async def wait(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply:
+    async def wait(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
         await trio.sleep_forever()
         raise AssertionError
 
-    node.server.register("wait", wait)
+    node.server.register(raw("wait"), wait)
     async with asking(node) as one, trio.open_nursery() as nursery:
         await one.hears(connected=1)
 
         async def ask() -> None:
             with pytest.raises(RpcLostError) as caught:
-                await one.client.call("wait", timeout_s=60)
+                await one.client.call(raw("wait"), None, timeout_s=60)
             failures.append(caught.value)
 
         nursery.start_soon(ask)
@@ -217,12 +227,12 @@ async def test_a_node_that_comes_back_is_connected_and_known_as_another_process(
         await node.kill()
         await one.hears(losses=1)
         again = Node(1, incarnation=b"another")
-        again.server.register("echo", echo)
+        again.server.register(raw("echo"), echo)
         await nursery.start(again.run, node.port)
         one.client.kick()
         await one.hears(connected=2)
         assert [hello.incarnation for hello in one.connected] == [b"i", b"another"]
-        assert (await one.client.call("echo", 5, timeout_s=5)).fields == (2, 5)
+        assert (await one.client.call(raw("echo"), 5, timeout_s=5)).message == (2, 5)
         # A connection that ends while the process lives is no reason to think it is gone.
         one.client.disconnect()
         await one.hears(connected=3)
@@ -239,11 +249,11 @@ async def test_a_request_does_not_wait_for_the_next_attempt() -> None:
         await one.hears(losses=1)
         for _ in range(20):
             with pytest.raises(RpcLostError):
-                await one.client.call("echo", timeout_s=60)
+                await one.client.call(raw("echo"), None, timeout_s=60)
         again = Node(1)
-        again.server.register("echo", echo)
+        again.server.register(raw("echo"), echo)
         await nursery.start(again.run, node.port)
-        assert (await one.client.call("echo", 5, timeout_s=60)).fields == (2, 5)
+        assert (await one.client.call(raw("echo"), 5, timeout_s=60)).message == (2, 5)
         nursery.cancel_scope.cancel()
 
 
@@ -252,10 +262,10 @@ async def test_a_request_to_nowhere_says_why() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(one.run)
         with pytest.raises(RpcLostError, match="address is not known"):
-            await one.call("echo", timeout_s=5)
+            await one.call(raw("echo"), None, timeout_s=5)
         nursery.cancel_scope.cancel()
     with pytest.raises(RpcLostError, match="is stopping"):
-        await one.call("echo", timeout_s=5)
+        await one.call(raw("echo"), None, timeout_s=5)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +282,7 @@ async def test_nodes_that_do_not_belong_together_do_not_talk(
         async with asking(Node(1), node, cluster) as one:
             for _ in range(2):
                 with pytest.raises(RpcLostError, match=words):
-                    await one.client.call("echo", timeout_s=5)
+                    await one.client.call(raw("echo"), None, timeout_s=5)
             assert not one.connected
     assert caplog.text.count("refused an internal connection") == 1
 
@@ -284,36 +294,36 @@ async def test_a_node_at_a_wrong_address_is_not_taken_for_another() -> None:
         one = client.RpcClient(Identity(2, b""), 3, node.address)
         nursery.start_soon(one.run)
         with pytest.raises(RpcLostError, match="it is node 1"):
-            await one.call("echo", timeout_s=5)
+            await one.call(raw("echo"), None, timeout_s=5)
         nursery.cancel_scope.cancel()
 
 
 async def test_a_node_without_a_cluster_may_talk_to_all() -> None:
     node = Node(1, cluster_id="")
-    node.server.register("echo", echo)
+    node.server.register(raw("echo"), echo)
     async with asking(node, cluster_id="c") as one:
-        assert (await one.client.call("echo", timeout_s=5)).fields == (2, None)
+        assert (await one.client.call(raw("echo"), None, timeout_s=5)).message == (2, None)
 
 
 async def test_more_requests_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "CALLS_AT_ONCE_MAX", 2)
     node = Node(1)
 
-    async def wait(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply:
+    async def wait(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
         await trio.sleep_forever()
         raise AssertionError
 
-    node.server.register("wait", wait)
+    node.server.register(raw("wait"), wait)
     async with asking(node) as one, trio.open_nursery() as nursery:
 
         async def ask() -> None:
-            await one.client.call("wait", timeout_s=60)
+            await one.client.call(raw("wait"), None, timeout_s=60)
 
         nursery.start_soon(ask)
         nursery.start_soon(ask)
         await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(RpcBusyError):
-            await one.client.call("wait", timeout_s=60)
+            await one.client.call(raw("wait"), None, timeout_s=60)
         nursery.cancel_scope.cancel()
 
 
@@ -334,11 +344,11 @@ async def test_a_node_that_does_not_read_costs_bounded_memory(
             while not one.is_connected:
                 await trio.testing.wait_all_tasks_blocked()
             sent = 0
-            while one.send("hear", b"x" * 60_000):
+            while one.send(raw_one_way("hear"), b"x" * 60_000):
                 sent += 1
             assert sent < 1000
             with pytest.raises(RpcTimeoutError):
-                await one.call("echo", timeout_s=0.01)
+                await one.call(raw("echo"), None, timeout_s=0.01)
         nursery.cancel_scope.cancel()
 
 
@@ -347,20 +357,20 @@ async def test_requests_in_hand_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     may_end = trio.Event()
     begun: list[int] = []
 
-    async def hold(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply:
+    async def hold(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
         begun.append(fields)
         await may_end.wait()
         return Reply(fields)
 
     node = Node(1)
-    node.server.register("hold", hold)
+    node.server.register(raw("hold"), hold)
     async with asking(node) as one, trio.open_nursery() as nursery:
         await one.hears(connected=1)
         answers: list[int] = []
 
         async def ask(number: int) -> None:
-            reply = await one.client.call("hold", number, [bytes(60_000)], timeout_s=60)
-            answers.append(reply.fields)
+            reply = await one.client.call(raw("hold"), number, [bytes(60_000)], timeout_s=60)
+            answers.append(reply.message)
 
         for number in range(6):
             nursery.start_soon(ask, number)
@@ -378,7 +388,7 @@ async def test_requests_in_hand_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 async def test_peers_connect_on_demand_and_follow_registrations() -> None:
     first, second = Node(1), Node(5)
     for node in (first, second):
-        node.server.register("echo", echo)
+        node.server.register(raw("echo"), echo)
     async with trio.open_nursery() as nursery:
         await nursery.start(first.run)
         await nursery.start(second.run)
@@ -391,15 +401,15 @@ async def test_peers_connect_on_demand_and_follow_registrations() -> None:
         peers.on_connected.append(connected.append)
         early = peers.client(1)
         await nursery.start(peers.run)
-        assert (await early.call("echo", timeout_s=5)).fields == (2, None)
+        assert (await early.call(raw("echo"), None, timeout_s=5)).message == (2, None)
         assert peers.client(1) is early
         assert (peers.is_connected(1), peers.is_connected(7)) == (True, False)
         assert peers.client(1, Lane.RECORDS) is not early
         later = peers.client(5)
         with pytest.raises(RpcLostError):
-            await later.call("echo", timeout_s=5)
+            await later.call(raw("echo"), None, timeout_s=5)
         peers.set_address(5, second.address)
-        assert (await later.call("echo", timeout_s=5)).fields == (2, None)
+        assert (await later.call(raw("echo"), None, timeout_s=5)).message == (2, None)
         peers.set_address(1, ("127.0.0.1", 1))  # a voter stays where the configuration says
         assert peers.addresses[1] == first.address
         await second.kill()
@@ -413,7 +423,7 @@ async def test_peers_connect_on_demand_and_follow_registrations() -> None:
         peers.forget(1)
         assert set(peers.addresses) == {1}
         with pytest.raises(RpcLostError, match="stopping"):
-            await later.call("echo", timeout_s=5)
+            await later.call(raw("echo"), None, timeout_s=5)
         nursery.cancel_scope.cancel()
 
 

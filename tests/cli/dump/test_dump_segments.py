@@ -2,12 +2,14 @@
 
 import base64
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minikafka.cli.dump.segment import read_segment
 from minikafka.coordinator.group.records import (
     CommittedOffset,
     GroupEntry,
@@ -17,6 +19,8 @@ from minikafka.coordinator.group.records import (
 from minikafka.protocol.records import (
     Compression,
     ControlType,
+    assemble_batch,
+    compute_crc,
     encode_batch,
     encode_control_batch,
 )
@@ -35,6 +39,18 @@ from tests.cli.dump.conftest import (
 
 FIRST = "00000000000000000000"
 _CRC_START = 21
+
+
+@pytest.fixture
+def segment(data_dir: Path) -> Path:
+    """The first segment of `orders-0`."""
+    return data_dir / "orders-0" / f"{FIRST}.log"
+
+
+@pytest.fixture
+def index(segment: Path) -> Path:
+    """Its index."""
+    return segment.with_suffix(".index")
 
 
 def flip(path: Path, position: int) -> None:
@@ -74,7 +90,7 @@ def test_batches_are_shown_with_their_headers(data_dir: Path) -> None:
     assert [entry["position"] for entry in batches[1:]] == ends[:-1]
 
 
-def test_a_directory_is_all_its_files(data_dir: Path) -> None:
+def test_a_directory_is_dumped_file_by_file(data_dir: Path) -> None:
     dumped = dump(data_dir / "orders-0")
     assert len(dumped.of("batch")) == BATCHES
     names = {Path(entry["path"]).name for entry in dumped.of("file")}
@@ -82,15 +98,14 @@ def test_a_directory_is_all_its_files(data_dir: Path) -> None:
     assert len(dumped.of("file")) == sum(1 for _ in (data_dir / "orders-0").iterdir())
 
 
-def test_records_are_shown_when_asked_for(data_dir: Path) -> None:
-    path = data_dir / "orders-0" / f"{FIRST}.log"
-    assert not dump(path).of("record")
-    records = dump("--records", path).of("record")
+def test_records_are_shown_on_request(segment: Path) -> None:
+    assert not dump(segment).of("record")
+    records = dump("--records", segment).of("record")
     assert [record["offset"] for record in records] == list(range((BATCHES // 2 + 1) * 10))
     assert records[3]["key"] == "key-3"
     assert records[3]["value"].startswith("value-3...")
     assert records[3]["timestamp_ms"] == NOW_MS + 3
-    text = dump_text("--records", path)
+    text = dump_text("--records", segment)
     assert '  3  2023-11-14T22:13:20.003Z  key "key-3"  value "value-3....' in text
     assert "10 records" in text
     assert "producer 7 epoch 1 sequence 0..9" in text
@@ -118,64 +133,58 @@ def test_bytes_null_headers_and_codecs(tmp_path: Path, compression: Compression)
     assert '  1  -  key ""  value null' in text
 
 
-def test_a_flipped_bit_is_shown_and_the_batches_behind_it_too(data_dir: Path) -> None:
-    path = data_dir / "orders-0" / f"{FIRST}.log"
+def test_a_flipped_bit_is_shown_and_so_are_the_batches_after_it(segment: Path) -> None:
     size = len(batch(0))
-    flip(path, size + size // 2)
-    dumped = dump("--records", path)
+    flip(segment, size + size // 2)
+    dumped = dump("--records", segment)
     assert dumped.exit_code == 1
     assert "1 damaged place in 1 file" in dumped.stderr
     (damaged,) = dumped.of("damage")
     assert damaged["position"] == size
     assert damaged["size_bytes"] == len(batch(1))
     assert "wrong CRC" in damaged["reason"]
-    assert str(path) not in damaged["reason"]
+    assert str(segment) not in damaged["reason"]
     assert [entry["base_offset"] for entry in dumped.of("batch")] == [0, 20, 30, 40, 50, 60]
-    assert f"DAMAGE at {size}, {len(batch(1))} bytes: " in dump_text(path)
+    assert f"DAMAGE at {size}, {len(batch(1))} bytes: " in dump_text(segment)
 
 
-def test_a_damaged_length_is_skipped_with_the_help_of_the_index(data_dir: Path) -> None:
-    path = data_dir / "orders-0" / f"{FIRST}.log"
-    flip(path, len(batch(0)) + 9)
-    (damaged,) = dump(path).of("damage")
+def test_a_batch_with_a_damaged_length_is_skipped_by_the_index(segment: Path) -> None:
+    flip(segment, len(batch(0)) + 9)
+    (damaged,) = dump(segment).of("damage")
     assert damaged["position"] == len(batch(0))
-    path.with_suffix(".index").unlink()
-    dumped = dump(path)
-    assert dumped.of("damage")[0]["size_bytes"] == path.stat().st_size - len(batch(0))
+    segment.with_suffix(".index").unlink()
+    dumped = dump(segment)
+    assert dumped.of("damage")[0]["size_bytes"] == segment.stat().st_size - len(batch(0))
     assert len(dumped.of("batch")) == 1
 
 
-def test_a_damaged_magic_is_skipped_by_the_length(data_dir: Path) -> None:
-    path = data_dir / "orders-0" / f"{FIRST}.log"
-    path.with_suffix(".index").unlink()
-    flip(path, len(batch(0)) + 16)
-    dumped = dump(path)
+def test_a_batch_with_a_damaged_magic_is_skipped_by_its_length(segment: Path) -> None:
+    segment.with_suffix(".index").unlink()
+    flip(segment, len(batch(0)) + 16)
+    dumped = dump(segment)
     assert len(dumped.of("batch")) == BATCHES // 2
     assert dumped.of("damage")[0]["size_bytes"] == len(batch(1))
 
 
-def test_a_torn_end_is_damage(data_dir: Path) -> None:
-    path = data_dir / "orders-0" / f"{FIRST}.log"
-    content = path.read_bytes()
-    path.write_bytes(content[:-5])
-    (damaged,) = dump(path).of("damage")
-    assert damaged["reason"] == "a batch that is cut off"
-    path.write_bytes(content + b"\0" * 30)
-    (damaged,) = dump(path).of("damage")
+def test_a_torn_end_is_damage(segment: Path) -> None:
+    content = segment.read_bytes()
+    segment.write_bytes(content[:-5])
+    (damaged,) = dump(segment).of("damage")
+    assert damaged["reason"] == "a truncated batch"
+    segment.write_bytes(content + b"\0" * 30)
+    (damaged,) = dump(segment).of("damage")
     assert (damaged["position"], damaged["size_bytes"]) == (len(content), 30)
 
 
-def test_offsets_that_go_back_are_damage(tmp_path: Path) -> None:
+def test_offsets_that_decrease_are_damage(tmp_path: Path) -> None:
     path = tmp_path / f"{10:020d}.log"
     path.write_bytes(encode_batch([(b"k", b"v", (), NOW_MS)], base_offset=3))
     (damaged,) = dump(path).of("damage")
-    assert damaged["reason"] == "base offset 3 where 10 or more is due"
+    assert damaged["reason"] == "base offset 3 instead of 10 or more"
 
 
 def test_records_that_cannot_be_decoded_are_damage(tmp_path: Path) -> None:
     path = tmp_path / f"{FIRST}.log"
-    from minikafka.protocol.records import assemble_batch
-
     content = assemble_batch(
         b"nonsense", record_count=1, last_offset_delta=0, base_timestamp=0, max_timestamp=0
     )
@@ -183,14 +192,14 @@ def test_records_that_cannot_be_decoded_are_damage(tmp_path: Path) -> None:
     assert dump(path).exit_code == 0
     dumped = dump("--records", path)
     assert dumped.exit_code == 1
-    assert "the CRC is right, but the records cannot be decoded" in dumped.of("damage")[0]["reason"]
+    assert (
+        "the CRC is correct, but the records cannot be decoded" in dumped.of("damage")[0]["reason"]
+    )
 
 
-def test_a_codec_that_nobody_knows_is_named(tmp_path: Path) -> None:
+def test_an_unknown_codec_is_named(tmp_path: Path) -> None:
     path = tmp_path / f"{FIRST}.log"
     content = encode_batch([(b"k", b"v", (), NOW_MS)])
-    from minikafka.protocol.records import compute_crc
-
     content[22] |= 7
     content[17:21] = compute_crc(content, 0, len(content)).to_bytes(4, "big")
     path.write_bytes(content)
@@ -216,7 +225,7 @@ def test_markers_are_named(tmp_path: Path) -> None:
     assert "transactional  control" in dump_text(path)
 
 
-def test_a_delete_horizon_is_shown_as_one(tmp_path: Path) -> None:
+def test_a_delete_horizon_is_shown(tmp_path: Path) -> None:
     path = tmp_path / f"{FIRST}.log"
     path.write_bytes(
         encode_batch([(b"k", None, (), NOW_MS)], delete_horizon_ms=NOW_MS + 5, last_offset_delta=0)
@@ -273,10 +282,6 @@ def test_any_flipped_bit_that_a_crc_covers_is_found(position: int, bit: int) -> 
 
 
 def _damage_in(content: bytes) -> list[str]:
-    import tempfile
-
-    from minikafka.cli.dump.segment import read_segment
-
     with tempfile.NamedTemporaryFile(suffix=".log") as file:
         file.write(content)
         file.flush()
@@ -287,10 +292,9 @@ def _damage_in(content: bytes) -> list[str]:
 # --- indexes ------------------------------------------------------------------------------------
 
 
-def test_index_entries_are_those_that_the_storage_floor_reads(data_dir: Path) -> None:
-    path = data_dir / "orders-0" / f"{FIRST}.index"
-    dumped = dump(path)
-    expected = list(SparseIndex(FileCache(RealDisk()), str(path)).entries())
+def test_index_entries_are_those_that_storage_reads(index: Path) -> None:
+    dumped = dump(index)
+    expected = list(SparseIndex(FileCache(RealDisk()), str(index)).entries())
     assert dumped.exit_code == 0
     assert len(expected) == BATCHES // 2
     shown = [
@@ -298,28 +302,26 @@ def test_index_entries_are_those_that_the_storage_floor_reads(data_dir: Path) ->
         for entry in dumped.of("index_entry")
     ]
     assert shown == [tuple(entry) for entry in expected]
-    assert "offset 10  position " in dump_text(path)
+    assert "offset 10  position " in dump_text(index)
 
 
-def test_a_damaged_index_entry_is_shown(data_dir: Path) -> None:
-    path = data_dir / "orders-0" / f"{FIRST}.index"
-    flip(path, 23)
-    dumped = dump(path)
+def test_a_damaged_index_entry_is_shown(index: Path) -> None:
+    flip(index, 23)
+    dumped = dump(index)
     (damaged,) = dumped.of("damage")
     assert (damaged["position"], damaged["size_bytes"]) == (20, 20)
     assert len(dumped.of("index_entry")) == BATCHES // 2 - 1
 
 
-def test_an_incomplete_index_entry_is_shown(data_dir: Path) -> None:
-    path = data_dir / "orders-0" / f"{FIRST}.index"
-    size = path.stat().st_size
-    with path.open("ab") as file:
+def test_an_incomplete_index_entry_is_shown(index: Path) -> None:
+    size = index.stat().st_size
+    with index.open("ab") as file:
         file.write(b"abc")
-    (damaged,) = dump(path).of("damage")
+    (damaged,) = dump(index).of("damage")
     assert (damaged["position"], damaged["size_bytes"]) == (size, 3)
 
 
-def test_an_index_that_lies_about_its_segment_is_damage(data_dir: Path) -> None:
+def test_an_index_of_another_segment_is_damage(data_dir: Path) -> None:
     directory = data_dir / "orders-0"
     second = next(
         path for path in sorted(directory.glob("*.index")) if path.name != f"{FIRST}.index"
@@ -331,12 +333,11 @@ def test_an_index_that_lies_about_its_segment_is_damage(data_dir: Path) -> None:
     assert dump(second).exit_code == 0
 
 
-def test_index_entries_that_do_not_rise_are_damage(data_dir: Path) -> None:
-    path = data_dir / "orders-0" / f"{FIRST}.index"
-    content = path.read_bytes()
-    path.write_bytes(content[20:40] + content[:20])
-    reasons = [entry["reason"] for entry in dump(path).of("damage")]
-    assert reasons == ["this entry does not come after the one before it"]
+def test_index_entries_out_of_order_are_damage(index: Path) -> None:
+    content = index.read_bytes()
+    index.write_bytes(content[20:40] + content[:20])
+    reasons = [entry["reason"] for entry in dump(index).of("damage")]
+    assert reasons == ["this entry is not above the one before it"]
 
 
 def test_a_dump_changes_nothing(data_dir: Path) -> None:

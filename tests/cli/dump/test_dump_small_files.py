@@ -45,11 +45,11 @@ def test_transactions_in_a_producer_snapshot(tmp_path: Path) -> None:
     assert "open transaction  producer id 7  producer epoch 0  first offset 5" in dump_text(path)
 
 
-def test_a_snapshot_under_a_wrong_name_is_damage(data_dir: Path) -> None:
+def test_a_snapshot_with_the_wrong_name_is_damage(data_dir: Path) -> None:
     path = data_dir / "orders-0" / f"{END:020d}.snapshot"
     wrong = path.rename(path.with_name(f"{5:020d}.snapshot"))
     (damaged,) = dump(wrong).of("damage")
-    assert damaged["reason"] == f"a snapshot as of offset {END} under the name of offset 5"
+    assert damaged["reason"] == f"a snapshot as of offset {END} in a file named after offset 5"
 
 
 def test_leader_epochs(data_dir: Path) -> None:
@@ -65,7 +65,7 @@ def test_leader_epochs(data_dir: Path) -> None:
     assert "both have to rise" in dumped.of("damage")[0]["reason"]
 
 
-def test_whose_a_partition_and_a_directory_are(data_dir: Path) -> None:
+def test_partition_and_directory_ids(data_dir: Path) -> None:
     assert dump(data_dir / "orders-0" / "partition.metadata").of("partition") == [
         {"type": "partition", "topic": "orders", "partition": 0, "topic_id": TOPIC_ID.hex()}
     ]
@@ -110,7 +110,7 @@ def test_a_file_that_is_too_short(tmp_path: Path, content: bytes) -> None:
     assert "too few" in dump(path).of("damage")[0]["reason"]
 
 
-def test_a_kind_that_is_not_known_is_shown_as_it_is(tmp_path: Path) -> None:
+def test_a_file_of_unknown_kind_is_shown_as_plain_values(tmp_path: Path) -> None:
     path = tmp_path / "vote"
     value: dict[str, Plain] = {"term": 3, "voted_for": None, "peers": [1, b"\xff"]}
     path.write_bytes(encode_checked("raft-vote", value))
@@ -138,16 +138,16 @@ def test_a_kind_that_is_not_known_is_shown_as_it_is(tmp_path: Path) -> None:
         (Checkpoint.RECOVERY_POINT, [["text", 1, 2]]),
     ],
 )
-def test_content_of_a_wrong_shape_is_damage(tmp_path: Path, kind: str, value: object) -> None:
+def test_malformed_content_is_damage(tmp_path: Path, kind: str, value: object) -> None:
     path = tmp_path / "file"
     path.write_bytes(encode_checked(str(kind), json.loads(json.dumps(value))))
     dumped = dump(path)
     assert dumped.exit_code == 1
-    assert f"this is no {kind}" in dumped.of("damage")[0]["reason"]
+    assert f"this is not a {kind}" in dumped.of("damage")[0]["reason"]
 
 
 @pytest.mark.parametrize("body", [b"\xc1", b"\x05", b"\x92\x05\x05"])
-def test_content_that_is_no_checked_file_is_damage(tmp_path: Path, body: bytes) -> None:
+def test_content_that_is_not_a_checked_file_is_damage(tmp_path: Path, body: bytes) -> None:
     from minikafka.protocol.crc import crc32c
 
     path = tmp_path / "file"
@@ -219,7 +219,7 @@ def test_a_torn_frame_is_damage_to_the_end(metadata_log: Path) -> None:
     assert (damaged["position"], damaged["size_bytes"]) == (len(content), 4)
 
 
-def test_a_frame_out_of_turn_is_damage(tmp_path: Path, metadata_log: Path) -> None:
+def test_a_missing_frame_is_damage(tmp_path: Path, metadata_log: Path) -> None:
     other = RecordLog.open(RealDisk(), str(tmp_path / "other"))
     other.append([b"x"] * 7)
     other.close()
@@ -236,9 +236,7 @@ def test_an_empty_metadata_log_is_not_damaged(tmp_path: Path) -> None:
     assert dump(path).exit_code == 0
 
 
-def test_a_file_that_may_not_be_read_is_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_file_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "meta"
     path.write_bytes(b"1234")
 

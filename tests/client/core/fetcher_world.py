@@ -7,50 +7,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.fetch import (
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
+from minikafka.protocol.fields import ZERO_UUID
+from minikafka.protocol.messages import fetch
 from minikafka.protocol.records import encode_batch
-from minikafka.protocol.schema import ZERO_UUID
+from minikafka_client.core import fetcher
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.core.cluster import Cluster
-from minikafka_client.core.fetcher import Fetcher
-from minikafka_client.core.fetcher_messages import (
-    Changed,
-    Connect,
-    Effect,
-    Fetched,
-    FetcherConfig,
-    NodeConnected,
-    NodeFailed,
-    RefreshMetadata,
-    SendFetch,
-)
 from minikafka_client.core.partition_reader import PartitionReader
 from minikafka_client.errors import ConnectionLostError, KafkaError
 from minikafka_client.types import AutoOffsetReset, ConsumerRecord, IsolationLevel, TopicPartition
 from tests.client.core.sender_world import NODES, TOPIC, metadata
 
 
-def config(**changes: object) -> FetcherConfig:
+def config(**changes: object) -> fetcher.FetcherConfig:
     settings: dict[str, object] = {
         "fetch_min_bytes": 1,
         "fetch_max_wait_ms": 500,
-        "fetch_size_bytes_max": 1_000,
-        "partition_fetch_size_bytes_max": 400,
+        "fetch_max_bytes": 1_000,
+        "max_partition_fetch_bytes": 400,
         "prefetch_size_bytes_max": 1_000,
         "isolation_level": IsolationLevel.READ_UNCOMMITTED,
         "auto_offset_reset": AutoOffsetReset.EARLIEST,
         "check_crcs": True,
     }
-    return FetcherConfig(**(settings | changes))  # type: ignore[arg-type]  # a test may change any
+    return fetcher.FetcherConfig(**(settings | changes))  # type: ignore[arg-type]  # a test may change any
 
 
 class Log:
@@ -83,7 +63,7 @@ class Log:
         self.epochs = [each for each in self.epochs if each[1] < offset]
         self.end_offset = offset
 
-    def parting(self, leader_epoch: int, offset: int) -> EpochEndOffset | None:
+    def parting(self, leader_epoch: int, offset: int) -> fetch.EpochEndOffset | None:
         """Where this log parts from one whose record before ``offset`` is of this epoch."""
         if leader_epoch < 0:
             return None
@@ -93,7 +73,7 @@ class Log:
         end = newer[0][1] if newer else self.end_offset
         if epoch == leader_epoch and end >= offset:
             return None
-        return EpochEndOffset(epoch=epoch, end_offset=end)
+        return fetch.EpochEndOffset(epoch=epoch, end_offset=end)
 
     def read(self, offset: int, size_bytes_max: int, *, at_least_one: bool) -> bytes | None:
         """Whole batches from the one with this offset on; None when it is out of range."""
@@ -114,8 +94,8 @@ class InFlight:
     """A fetch; ``partitions`` is what it amounts to together with its session."""
 
     request_id: int
-    request: FetchRequest
-    partitions: list[tuple[bytes, FetchPartition]]
+    request: fetch.Request
+    partitions: list[tuple[bytes, fetch.Partition]]
 
 
 class Sessions:
@@ -123,7 +103,7 @@ class Sessions:
 
     def __init__(self) -> None:
         self.grants = True
-        self.partitions: dict[int, tuple[bytes, FetchPartition]] = {}
+        self.partitions: dict[int, tuple[bytes, fetch.Partition]] = {}
         self._id = 0
         self._epoch = 0
         self._last_id = 100
@@ -132,8 +112,8 @@ class Sessions:
         """The broker was restarted, or needed the room."""
         self._id = 0
 
-    def effective(self, request: FetchRequest) -> list[tuple[bytes, FetchPartition]] | ErrorCode:
-        """Everything that a request wants, or what is wrong with it."""
+    def effective(self, request: fetch.Request) -> list[tuple[bytes, fetch.Partition]] | ErrorCode:
+        """Everything that a request wants, or its error."""
         named = [(topic.topic_id, each) for topic in request.topics for each in topic.partitions]
         if request.session_epoch <= 0:
             assert not request.forgotten_topics_data
@@ -153,7 +133,7 @@ class Sessions:
         first = [self.partitions[each.partition] for _, each in named]
         return first + [each for each in self.partitions.values() if each not in first]
 
-    def granted(self, request: FetchRequest) -> int:
+    def granted(self, request: fetch.Request) -> int:
         """The session id of the answer."""
         if not self.grants:
             self._id = 0
@@ -170,7 +150,7 @@ class World:
     """Carries out the fetcher's effects."""
 
     partition_count: int = 3
-    settings: FetcherConfig = field(default_factory=config)
+    settings: fetcher.FetcherConfig = field(default_factory=config)
     record_count: int = 60
 
     def __post_init__(self) -> None:
@@ -180,7 +160,7 @@ class World:
         self.cluster = Cluster([("h", 9001)])
         self.cluster.update(metadata(self.leaders, self.epochs), self.now)
         backoff = Backoff(100, 1_000, lambda: 0.5)
-        self.fetcher = Fetcher(self.settings, self.cluster, backoff)
+        self.fetcher = fetcher.Fetcher(self.settings, self.cluster, backoff)
         self.sessions = {node: Sessions() for node in NODES}
         self.topic_id = ZERO_UUID
         self.followers: set[int] = set()
@@ -196,31 +176,36 @@ class World:
         if offset is not None:
             reader.seek(offset)
         self.fetcher.readers[reader.partition] = reader
-        self.feed(Changed())
+        self.feed(fetcher.Changed())
         return reader
 
     def reader(self, partition: int) -> PartitionReader:
         return self.fetcher.readers[TopicPartition(TOPIC, partition)]
 
-    def feed(self, *events: Changed | Fetched | NodeConnected | NodeFailed) -> None:
+    def feed(
+        self,
+        *events: fetcher.Changed | fetcher.Fetched | fetcher.NodeConnected | fetcher.NodeFailed,
+    ) -> None:
         for event in events:
             self.run(self.fetcher.handle(event, self.now))
 
-    def run(self, effects: list[Effect]) -> None:
+    def run(self, effects: list[fetcher.Effect]) -> None:
         for effect in effects:
             match effect:
-                case SendFetch(node, request_id, request):
+                case fetcher.SendFetch(node, request_id, request):
                     assert not self.in_flight[node], "two fetches to one broker"
                     found = self.sessions[node].effective(request)
                     if isinstance(found, ErrorCode):
                         self.feed(
-                            Fetched(request_id, FetchResponse(responses=[], error_code=found))
+                            fetcher.Fetched(
+                                request_id, fetch.Response(responses=[], error_code=found)
+                            )
                         )
                     else:
                         self.in_flight[node].append(InFlight(request_id, request, found))
-                case Connect(node):
+                case fetcher.Connect(node):
                     self.wants_connection.append(node)
-                case RefreshMetadata():
+                case fetcher.RefreshMetadata():
                     self.wants_metadata = True
 
     def expire(self, seconds: float = 0.0) -> None:
@@ -230,7 +215,7 @@ class World:
     def recover(self) -> None:
         """Whatever the fetcher has asked for, it gets."""
         while self.wants_connection:
-            self.feed(NodeConnected(self.wants_connection.pop()))
+            self.feed(fetcher.NodeConnected(self.wants_connection.pop()))
         if self.wants_metadata:
             self.wants_metadata = False
             self.update_metadata()
@@ -239,7 +224,7 @@ class World:
         fresh = metadata(self.leaders, self.epochs)
         fresh.topics[0].topic_id = self.topic_id
         self.cluster.update(fresh, self.now)
-        self.feed(Changed())
+        self.feed(fetcher.Changed())
 
     def move_leader(self, partition: int, node: int) -> None:
         self.leaders[partition] = node
@@ -249,17 +234,17 @@ class World:
         """The connection breaks, or never comes about."""
         if self.in_flight[node]:
             waiting = self.in_flight[node].popleft()
-            self.feed(Fetched(waiting.request_id, error or ConnectionLostError("lost")))
+            self.feed(fetcher.Fetched(waiting.request_id, error or ConnectionLostError("lost")))
         elif node in self.wants_connection:
             self.wants_connection.remove(node)
-            self.feed(NodeFailed(node))
+            self.feed(fetcher.NodeFailed(node))
 
     def answer(
         self,
         node: int,
         codes: Sequence[ErrorCode] = (),
         *,
-        new_leader: LeaderIdAndEpoch | None = None,
+        new_leader: fetch.LeaderIdAndEpoch | None = None,
         error_code: int = 0,
         throttle_time_ms: int = 0,
     ) -> None:
@@ -271,7 +256,7 @@ class World:
         is_full = request.session_epoch == 0
         remaining = self.max_bytes = request.max_bytes
         turn = iter(codes)
-        outcomes: list[PartitionData] = []
+        outcomes: list[fetch.PartitionData] = []
         for _, asked in waiting.partitions:
             outcome = self._outcome(node, asked, next(turn, ErrorCode.NONE), remaining)
             if new_leader is not None:
@@ -280,22 +265,20 @@ class World:
             has_news = outcome.error_code or outcome.records or new_leader or self.nearest >= 0
             if is_full or has_news or outcome.diverging_epoch.end_offset >= 0:
                 outcomes.append(outcome)
-        answered = [
-            FetchableTopicResponse(topic=TOPIC, topic_id=self.topic_id, partitions=outcomes)
-        ]
-        response = FetchResponse(
+        answered = [fetch.TopicResponse(topic=TOPIC, topic_id=self.topic_id, partitions=outcomes)]
+        response = fetch.Response(
             responses=answered if outcomes else [],
             error_code=error_code,
             session_id=self.sessions[node].granted(request),
             throttle_time_ms=throttle_time_ms,
         )
         if new_leader is not None:
-            response.node_endpoints = [NodeEndpoint(node_id=2, host="new", port=1)]
-        self.feed(Fetched(waiting.request_id, response))
+            response.node_endpoints = [fetch.NodeEndpoint(node_id=2, host="new", port=1)]
+        self.feed(fetcher.Fetched(waiting.request_id, response))
 
     def _outcome(
-        self, node: int, asked: FetchPartition, code: ErrorCode, size_bytes_max: int
-    ) -> PartitionData:
+        self, node: int, asked: fetch.Partition, code: ErrorCode, size_bytes_max: int
+    ) -> fetch.PartitionData:
         log = self.logs[asked.partition]
         payload: bytes | None = None
         is_leader = self.leaders[asked.partition] == node
@@ -308,13 +291,13 @@ class World:
             payload = log.read(asked.fetch_offset, limit, at_least_one=is_first)
             if payload is None:
                 code = ErrorCode.OFFSET_OUT_OF_RANGE
-        return PartitionData(
+        return fetch.PartitionData(
             partition_index=asked.partition,
             error_code=code,
             high_watermark=log.end_offset,
             last_stable_offset=log.end_offset - 3,
             log_start_offset=log.start_offset,
-            diverging_epoch=parting or EpochEndOffset(),
+            diverging_epoch=parting or fetch.EpochEndOffset(),
             preferred_read_replica=self.nearest if is_leader else -1,
             aborted_transactions=None,
             records=None if payload is None else memoryview(payload),
@@ -329,5 +312,5 @@ class World:
         assert run.first_offset == reader.position
         reader.position = run.next_offset
         self.fetcher.resumed(reader)
-        self.feed(Changed())
+        self.feed(fetcher.Changed())
         return list(run.records)

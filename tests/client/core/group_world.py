@@ -6,39 +6,13 @@ from collections import deque
 from typing import Any
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.heartbeat import HeartbeatRequest
-from minikafka.protocol.messages.join_group import JoinGroupRequest
-from minikafka.protocol.messages.leave_group import LeaveGroupRequest
-from minikafka.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from minikafka.protocol.messages.sync_group import SyncGroupRequest
+from minikafka.protocol.messages import heartbeat, join_group, leave_group, sync_group
+from minikafka.protocol.messages import metadata as metadata_api
 from minikafka.protocol.schema import Request
-from minikafka_client.core.assignors.choice import AssignorName, choose_assignors
+from minikafka_client.core import group_member
+from minikafka_client.core.assignors.registry import AssignorName, choose_assignors
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.core.cluster import Cluster
-from minikafka_client.core.group_member import GroupMember, State
-from minikafka_client.core.group_messages import (
-    Answered,
-    Assign,
-    CoordinatorFailed,
-    CoordinatorFound,
-    Effect,
-    Fail,
-    FindCoordinator,
-    GroupConfig,
-    Left,
-    MetadataChanged,
-    Polled,
-    RefreshMetadata,
-    Revoke,
-    Revoked,
-    Send,
-    Subscribed,
-)
 from minikafka_client.errors import ConnectionLostError, KafkaError
 from minikafka_client.types import TopicPartition
 from tests.coordinator.group.harness import Call, Shell
@@ -46,22 +20,22 @@ from tests.coordinator.group.harness import Call, Shell
 GROUP = "readers"
 NODE = 1
 VERSIONS: dict[type[Request], int] = {
-    JoinGroupRequest: 9,
-    SyncGroupRequest: 5,
-    HeartbeatRequest: 4,
-    LeaveGroupRequest: 5,
+    join_group.Request: 9,
+    sync_group.Request: 5,
+    heartbeat.Request: 4,
+    leave_group.Request: 5,
 }
 
 
-def metadata(partition_counts: dict[str, int]) -> MetadataResponse:
-    return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=NODE, host="h", port=9092)],
+def metadata(partition_counts: dict[str, int]) -> metadata_api.Response:
+    return metadata_api.Response(
+        brokers=[metadata_api.Broker(node_id=NODE, host="h", port=9092)],
         topics=[
-            MetadataResponseTopic(
+            metadata_api.ResponseTopic(
                 error_code=0 if count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 name=name,
                 partitions=[
-                    MetadataResponsePartition(error_code=0, partition_index=index, leader_id=NODE)
+                    metadata_api.Partition(error_code=0, partition_index=index, leader_id=NODE)
                     for index in range(count)
                 ],
             )
@@ -76,7 +50,7 @@ class Consumer:
     Attributes:
         holding: what the application reads.
         actions: what it has been asked to do when it next polls.
-        lost, revoked: how often it was told so.
+        lost, revoked: how often its callbacks were called.
     """
 
     def __init__(
@@ -90,7 +64,7 @@ class Consumer:
         self.world = world
         self.name = name
         self.cluster = Cluster([("h", 9092)])
-        config = GroupConfig(
+        config = group_member.GroupConfig(
             group_id=GROUP,
             group_instance_id=instance_id,
             assignors=choose_assignors(assignors),
@@ -98,9 +72,11 @@ class Consumer:
             heartbeat_interval_ms=3_000,
             max_poll_interval_ms=60_000,
         )
-        self.member = GroupMember(config, self.cluster, Backoff(100, 1_000, lambda: 0.5))
+        self.member = group_member.GroupMember(
+            config, self.cluster, Backoff(100, 1_000, lambda: 0.5)
+        )
         self.holding: set[TopicPartition] = set()
-        self.actions: deque[Revoke | Assign] = deque()
+        self.actions: deque[group_member.Revoke | group_member.Assign] = deque()
         self.error: KafkaError | None = None
         self.unanswered: deque[tuple[int, Call[Any]]] = deque()
         self.wants_coordinator = False
@@ -115,56 +91,56 @@ class Consumer:
         for event in events:
             self.run(self.member.handle(event, self.now))
 
-    def run(self, effects: list[Effect]) -> None:
+    def run(self, effects: list[group_member.Effect]) -> None:
         for effect in effects:
             match effect:
-                case Send(_node, token, request):
+                case group_member.Send(_node, token, request):
                     call: Call[Any] = Call()
                     self.unanswered.append((token, call))
                     self.world.ask(request, call, self.name)
-                case FindCoordinator():
+                case group_member.FindCoordinator():
                     self.wants_coordinator = True
-                case RefreshMetadata(topics):
+                case group_member.RefreshMetadata(topics):
                     self.wants_metadata |= topics
-                case Revoke() | Assign():
+                case group_member.Revoke() | group_member.Assign():
                     self.actions.append(effect)
-                case Fail(error):
+                case group_member.Fail(error):
                     self.error = error
 
     # --- what may happen ---
 
     def subscribe(self, *topics: str) -> None:
-        self.feed(Subscribed(topics))
+        self.feed(group_member.Subscribed(topics))
 
     def poll(self) -> None:
-        """The application asks for records, which is when it hears of rebalances."""
-        self.feed(Polled())
+        """The application polls, which runs its rebalance callbacks."""
+        self.feed(group_member.Polled())
         while self.actions:
             action = self.actions.popleft()
-            if isinstance(action, Revoke):
+            if isinstance(action, group_member.Revoke):
                 self.holding -= set(action.partitions)
                 self.lost += action.is_lost
                 self.revoked += not action.is_lost
-                self.feed(Revoked())
+                self.feed(group_member.Revoked())
             else:
                 self.holding |= set(action.partitions)
 
     def receive(self) -> None:
-        """Hear the answers that are there, in order."""
+        """Deliver the answers that have arrived, in order."""
         while self.unanswered and self.unanswered[0][1].is_answered:
             token, call = self.unanswered.popleft()
-            self.feed(Answered(token, call.response))
+            self.feed(group_member.Answered(token, call.response))
 
     def lose_connection(self) -> None:
         lost, self.unanswered = self.unanswered, deque()
         for token, _call in lost:
-            self.feed(Answered(token, ConnectionLostError("lost")))
+            self.feed(group_member.Answered(token, ConnectionLostError("lost")))
 
     def recover(self) -> None:
         """Get what it asked the rest of the client for."""
         if self.wants_coordinator:
             self.wants_coordinator = False
-            self.feed(CoordinatorFound(NODE))
+            self.feed(group_member.CoordinatorFound(NODE))
         if self.wants_metadata:
             names, self.wants_metadata = self.wants_metadata, frozenset()
             self.learn(names)
@@ -172,15 +148,15 @@ class Consumer:
     def fail_to_find_coordinator(self, error: KafkaError) -> None:
         if self.wants_coordinator:
             self.wants_coordinator = False
-            self.feed(CoordinatorFailed(error))
+            self.feed(group_member.CoordinatorFailed(error))
 
     def learn(self, names: frozenset[str]) -> None:
         counts = {name: self.world.partition_counts.get(name, 0) for name in names}
         self.cluster.update(metadata(counts), self.now)
-        self.feed(MetadataChanged())
+        self.feed(group_member.MetadataChanged())
 
     def leave(self) -> None:
-        self.feed(Left("leaving"))
+        self.feed(group_member.Left("leaving"))
         self.actions.clear()
         self.holding.clear()
 
@@ -247,10 +223,14 @@ class World:
 
     @property
     def is_settled(self) -> bool:
-        alive = [each.member for each in self.consumers if each.member.state is not State.IDLE]
+        alive = [
+            each.member
+            for each in self.consumers
+            if each.member.state is not group_member.State.IDLE
+        ]
         return (
             self.state in ("Stable", "Empty", "Dead")
-            and all(member.state is State.STABLE for member in alive)
+            and all(member.state is group_member.State.STABLE for member in alive)
             and len({member.generation_id for member in alive}) <= 1
             and not any(each.actions or each.unanswered for each in self.consumers)
             and not any(member.topics != member.joined_topics for member in alive)
@@ -261,7 +241,7 @@ class World:
         owners: dict[tuple[int, TopicPartition], str] = {}
         for consumer in self.consumers:
             member = consumer.member
-            if member.state is not State.STABLE:
+            if member.state is not group_member.State.STABLE:
                 continue
             for partition in member.owned:
                 key = (member.generation_id, partition)
@@ -279,3 +259,28 @@ class World:
         assert held == wanted
         for consumer in self.consumers:
             assert consumer.holding == set(consumer.member.owned)
+
+
+def stable(**partitions: int) -> tuple[World, Consumer]:
+    """A world of these topics, and a consumer that is alone in its group."""
+    world = World(**partitions)
+    consumer = world.join("a", "range")
+    world.settle()
+    return world, consumer
+
+
+def joining(**partitions: int) -> tuple[World, Consumer]:
+    """The same, when the consumer's first request is with the coordinator."""
+    world = World(**partitions)
+    consumer = world.join("a", "range")
+    consumer.recover()
+    return world, consumer
+
+
+def state_of(consumer: Consumer) -> group_member.State:
+    """The state now (a type checker would believe that an attribute stays as it was asserted)."""
+    return consumer.member.state
+
+
+def partitions(topic: str, *indexes: int) -> set[TopicPartition]:
+    return {TopicPartition(topic, index) for index in indexes}

@@ -8,40 +8,15 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from minikafka.protocol.messages.produce import (
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
+from minikafka.protocol.messages import metadata as metadata_api
+from minikafka.protocol.messages import produce
 from minikafka.protocol.records import Compression
+from minikafka_client.core import sender
 from minikafka_client.core.accumulator import Accumulator, StickyPartitions
 from minikafka_client.core.appender import Appender, NoRoom
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.core.producer_batch import BatchState, ProducerBatch
-from minikafka_client.core.sender import Sender
-from minikafka_client.core.sender_messages import (
-    Connect,
-    Effect,
-    MetadataChanged,
-    NodeConnected,
-    NodeFailed,
-    Produced,
-    ProducerIdFailed,
-    ProducerIdGranted,
-    RefreshMetadata,
-    RequestProducerId,
-    SenderConfig,
-    SendProduce,
-    Tell,
-)
 from minikafka_client.errors import BrokerError, ConnectionLostError
 from tests.client.core.partition_log import PartitionLog
 
@@ -49,34 +24,32 @@ TOPIC = "topic"
 NODES = (1, 2)
 
 
-def config(**changes: object) -> SenderConfig:
+def config(**changes: object) -> sender.SenderConfig:
     settings: dict[str, object] = {
         "acks": -1,
         "is_idempotent": True,
         "linger_s": 0.0,
         "max_in_flight": 5,
-        "request_size_bytes_max": 1_000_000,
+        "max_request_size": 1_000_000,
         "request_timeout_ms": 30_000,
         "compression": Compression.NONE,
         "compression_level": None,
     }
     settings.update(changes)
-    return SenderConfig(**settings)  # type: ignore[arg-type]  # a test may change any of them
+    return sender.SenderConfig(**settings)  # type: ignore[arg-type]  # a test may change any of them
 
 
-def metadata(leaders: Sequence[int], epochs: Sequence[int] | None = None) -> MetadataResponse:
+def metadata(leaders: Sequence[int], epochs: Sequence[int] | None = None) -> metadata_api.Response:
     """What the brokers say when each partition has this leader (-1: none)."""
-    return MetadataResponse(
-        brokers=[
-            MetadataResponseBroker(node_id=node, host="h", port=9000 + node) for node in NODES
-        ],
+    return metadata_api.Response(
+        brokers=[metadata_api.Broker(node_id=node, host="h", port=9000 + node) for node in NODES],
         controller_id=NODES[0],
         topics=[
-            MetadataResponseTopic(
+            metadata_api.ResponseTopic(
                 error_code=0,
                 name=TOPIC,
                 partitions=[
-                    MetadataResponsePartition(
+                    metadata_api.Partition(
                         error_code=0,
                         partition_index=index,
                         leader_id=leader,
@@ -94,8 +67,8 @@ class InFlight:
     """A request between the sender and a broker; ``response`` is there once it is processed."""
 
     request_id: int
-    request: ProduceRequest
-    response: ProduceResponse | None = None
+    request: produce.Request
+    response: produce.Response | None = None
 
 
 @dataclass
@@ -104,15 +77,15 @@ class World:
 
     Attributes:
         sent: per partition, the values in the order in which they were sent.
-        delivered: values by (partition, offset), as the sender was told.
+        delivered: values by (partition, offset), as acknowledged to the sender.
         in_flight: per node, what is unanswered, oldest first.
         zombies: requests of lost connections that their broker may still process.
     """
 
     partition_count: int = 2
-    settings: SenderConfig = field(default_factory=config)
-    batch_size_bytes: int = 200
-    buffer_memory_bytes: int = 100_000
+    settings: sender.SenderConfig = field(default_factory=config)
+    batch_size: int = 200
+    buffer_memory: int = 100_000
     delivery_timeout_s: float = 120.0
 
     def __post_init__(self) -> None:
@@ -122,12 +95,12 @@ class World:
         self.cluster = Cluster([("h", 9001)])
         self.cluster.update(metadata(self.leaders, self.epochs), self.now)
         self.accumulator = Accumulator(
-            batch_size_bytes=self.batch_size_bytes,
-            buffer_memory_bytes=self.buffer_memory_bytes,
+            batch_size=self.batch_size,
+            buffer_memory=self.buffer_memory,
             delivery_timeout_s=self.delivery_timeout_s,
         )
         backoff = Backoff(100, 1_000, lambda: 0.5)
-        self.sender = Sender(self.settings, self.cluster, self.accumulator, backoff)
+        self.sender = sender.Sender(self.settings, self.cluster, self.accumulator, backoff)
         self.opened: list[ProducerBatch] = []
         self.appender = Appender(
             self.cluster,
@@ -167,21 +140,21 @@ class World:
 
     # --- the shell ---
 
-    def run(self, effects: list[Effect]) -> None:
+    def run(self, effects: list[sender.Effect]) -> None:
         for effect in effects:
             match effect:
-                case SendProduce(node, request_id, request):
+                case sender.SendProduce(node, request_id, request):
                     waiting = InFlight(request_id, _copied(request))
                     self.in_flight[node].append(waiting)
-                case Tell(batch):
+                case sender.Tell(batch):
                     if batch.error is not None:
                         self.failed.append(batch)
                     batch.tell()
-                case Connect(node):
+                case sender.Connect(node):
                     self.wants_connection.append(node)
-                case RefreshMetadata():
+                case sender.RefreshMetadata():
                     self.wants_metadata = True
-                case RequestProducerId():
+                case sender.RequestProducerId():
                     self.wants_producer_id = True
 
     def expire(self, seconds: float = 0.0) -> None:
@@ -190,27 +163,27 @@ class World:
 
     def connect(self, node: int) -> None:
         self.wants_connection.remove(node)
-        self.run(self.sender.handle(NodeConnected(node), self.now))
+        self.run(self.sender.handle(sender.NodeConnected(node), self.now))
 
     def refuse_connection(self, node: int) -> None:
         self.wants_connection.remove(node)
         lost = ConnectionLostError("refused")
-        self.run(self.sender.handle(NodeFailed(node, lost), self.now))
+        self.run(self.sender.handle(sender.NodeFailed(node, lost), self.now))
 
     def grant_producer_id(self) -> None:
         self.wants_producer_id = False
         self.next_producer_id += 1
-        granted = ProducerIdGranted(self.next_producer_id, 0)
+        granted = sender.ProducerIdGranted(self.next_producer_id, 0)
         self.run(self.sender.handle(granted, self.now))
 
     def refuse_producer_id(self, code: ErrorCode) -> None:
         self.wants_producer_id = False
-        self.run(self.sender.handle(ProducerIdFailed(BrokerError(code)), self.now))
+        self.run(self.sender.handle(sender.ProducerIdFailed(BrokerError(code)), self.now))
 
     def refresh_metadata(self) -> None:
         self.wants_metadata = False
         self.cluster.update(metadata(self.leaders, self.epochs), self.now)
-        self.run(self.sender.handle(MetadataChanged(), self.now))
+        self.run(self.sender.handle(sender.MetadataChanged(), self.now))
 
     def move_leader(self, partition: int, node: int) -> None:
         self.leaders[partition] = node
@@ -228,17 +201,20 @@ class World:
                 return
 
     def process_zombie(self, node: int) -> None:
-        """The broker works on a request whose connection is gone; nobody hears the answer."""
+        """The broker handles a request whose connection is closed; the answer is lost."""
         if self.zombies[node]:
             self._processed(node, self.zombies[node].popleft(), ErrorCode.NONE, False)
 
     def answer(self, node: int) -> None:
-        """The oldest answer arrives."""
         waiting = self.in_flight[node]
         if waiting and waiting[0].response is not None:
             answered = waiting.popleft()
             assert answered.response is not None
-            self.run(self.sender.handle(Produced(answered.request_id, answered.response), self.now))
+            self.run(
+                self.sender.handle(
+                    sender.Produced(answered.request_id, answered.response), self.now
+                )
+            )
 
     def lose_connection(self, node: int) -> None:
         lost = list(self.in_flight[node])
@@ -246,14 +222,14 @@ class World:
         self.zombies[node].extend(each for each in lost if each.response is None)
         for each in lost:
             error = ConnectionLostError("lost")
-            self.run(self.sender.handle(Produced(each.request_id, error), self.now))
+            self.run(self.sender.handle(sender.Produced(each.request_id, error), self.now))
 
     def _processed(
         self, node: int, waiting: InFlight, error: ErrorCode, append_anyway: bool
-    ) -> ProduceResponse:
-        topics: list[TopicProduceResponse] = []
+    ) -> produce.Response:
+        topics: list[produce.TopicResponse] = []
         for topic in waiting.request.topic_data:
-            outcomes: list[PartitionProduceResponse] = []
+            outcomes: list[produce.PartitionResponse] = []
             for partition in topic.partition_data:
                 assert isinstance(partition.records, bytes)
                 code, offset = error, -1
@@ -266,17 +242,17 @@ class World:
                 elif append_anyway:
                     self.logs[partition.index].append(partition.records)
                 outcomes.append(
-                    PartitionProduceResponse(
+                    produce.PartitionResponse(
                         index=partition.index, error_code=code, base_offset=offset
                     )
                 )
-            topics.append(TopicProduceResponse(name=topic.name, partition_responses=outcomes))
-        return ProduceResponse(responses=topics)
+            topics.append(produce.TopicResponse(name=topic.name, partition_responses=outcomes))
+        return produce.Response(responses=topics)
 
     # --- all is well again ---
 
     def settle(self) -> None:
-        """Nothing fails any more: go on until every record is decided.
+        """Nothing fails from now on: run until every record is decided.
 
         Raises:
             AssertionError: the sender is stuck.
@@ -325,8 +301,8 @@ class World:
         assert self.accumulator.used_bytes == 0
 
 
-def _copied(request: ProduceRequest) -> ProduceRequest:
-    """What is on the wire does not change when the sender stamps a batch anew."""
+def _copied(request: produce.Request) -> produce.Request:
+    """What is on the wire does not change when the sender restamps a batch."""
     for topic in request.topic_data:
         for partition in topic.partition_data:
             payload = cast("bytearray", partition.records)

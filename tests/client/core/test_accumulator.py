@@ -6,11 +6,7 @@ import contextlib
 
 import pytest
 
-from minikafka_client.core.accumulator import (
-    FIRST_BATCH_SIZE_BYTES,
-    Accumulator,
-    StickyPartitions,
-)
+from minikafka_client.core import accumulator
 from minikafka_client.core.appender import Appender, NoMetadata, NoRoom, Partitioner
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.core.producer_batch import BatchState, ProducerBatch
@@ -25,8 +21,8 @@ class Setup:
     def __init__(
         self,
         *leaders: int,
-        batch_size_bytes: int = 64 * 1024,
-        buffer_memory_bytes: int = 200_000,
+        batch_size: int = 64 * 1024,
+        buffer_memory: int = 200_000,
         partitioner: Partitioner | None = None,
         record_size_bytes_max: int = 100_000,
         dice: float = 0.0,
@@ -34,17 +30,15 @@ class Setup:
         self.cluster = Cluster([("h", 1)])
         if leaders:
             self.cluster.update(metadata(leaders), 0.0)
-        self.accumulator = Accumulator(
-            batch_size_bytes=batch_size_bytes,
-            buffer_memory_bytes=buffer_memory_bytes,
-            delivery_timeout_s=10.0,
+        self.accumulator = accumulator.Accumulator(
+            batch_size=batch_size, buffer_memory=buffer_memory, delivery_timeout_s=10.0
         )
         self.opened: list[ProducerBatch] = []
         self.full = 0
         self.appender = Appender(
             self.cluster,
             self.accumulator,
-            StickyPartitions(lambda: dice),
+            accumulator.StickyPartitions(lambda: dice),
             partitioner,
             record_size_bytes_max,
             clock=lambda: 5.0,
@@ -66,7 +60,7 @@ class Setup:
 
     def check_memory(self) -> None:
         reserved = sum(batch.reserved_bytes for batch in self.accumulator.batches())
-        assert self.accumulator.used_bytes == reserved <= self.accumulator.buffer_memory_bytes
+        assert self.accumulator.used_bytes == reserved <= self.accumulator.buffer_memory
 
 
 def test_an_unknown_topic_must_be_looked_up_first() -> None:
@@ -154,19 +148,19 @@ def test_what_is_too_large_or_no_bytes_is_refused() -> None:
 
 
 def test_batches_grow_while_they_are_filled_and_shrink_when_they_are_not() -> None:
-    setup = Setup(1, batch_size_bytes=100_000, buffer_memory_bytes=1_000_000)
+    setup = Setup(1, batch_size=100_000, buffer_memory=1_000_000)
     sizes: list[int] = []
     for _ in range(400):
         batch, index = setup.send(bytes(1_000))
         if index == 0:
             sizes.append(batch.reserved_bytes)
-    first = FIRST_BATCH_SIZE_BYTES
+    first = accumulator.FIRST_BATCH_SIZE_BYTES
     assert sizes == [first, 2 * first, 4 * first, 100_000, 100_000, 100_000]
     queue = setup.accumulator.queues[TOPIC, 0]
     for _ in range(10):
         setup.accumulator.close_all()
         setup.send(b"small")
-    assert queue.batch_size_bytes == first
+    assert queue.batch_size == first
     setup.check_memory()
 
 
@@ -180,7 +174,7 @@ def test_a_batch_is_large_enough_for_its_first_record() -> None:
 
 @pytest.mark.parametrize("key", [None, b"k"])
 def test_memory_is_given_out_until_it_is_used_up(key: bytes | None) -> None:
-    setup = Setup(1, buffer_memory_bytes=50_000)
+    setup = Setup(1, buffer_memory=50_000)
     for _ in range(40):
         setup.send(bytes(1_000), key)
         setup.check_memory()
@@ -199,15 +193,15 @@ def test_memory_is_given_out_until_it_is_used_up(key: bytes | None) -> None:
 
 
 def test_the_last_batch_takes_what_memory_is_left() -> None:
-    setup = Setup(1, buffer_memory_bytes=FIRST_BATCH_SIZE_BYTES + 5_000)
+    setup = Setup(1, buffer_memory=accumulator.FIRST_BATCH_SIZE_BYTES + 5_000)
     setup.send(bytes(10_000), partition=0)
     small, _ = setup.send(bytes(10_000), partition=0)
-    assert small.reserved_bytes < FIRST_BATCH_SIZE_BYTES
+    assert small.reserved_bytes < accumulator.FIRST_BATCH_SIZE_BYTES
     setup.check_memory()
 
 
 def test_batches_from_elsewhere_keep_their_place() -> None:
-    setup = Setup(1, buffer_memory_bytes=30_000)
+    setup = Setup(1, buffer_memory=30_000)
     before, _ = setup.send(partition=0)
     built = setup.accumulator.add_built(TOPIC, 0, bytearray(10_000), 3, 5.0)
     assert built is not None

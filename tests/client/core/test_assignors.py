@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka_client.core.assignors.base import Assignment
-from minikafka_client.core.assignors.choice import (
+from minikafka_client.core.assignors.assignor import Assignment
+from minikafka_client.core.assignors.registry import (
     ASSIGNORS,
     AssignorName,
     choose_assignors,
@@ -117,7 +117,7 @@ def test_sticky_moves_only_what_a_new_member_needs() -> None:
     assert set(after["b"]) < set(before["b"])
 
 
-def test_cooperative_sticky_gives_nobody_what_has_still_an_owner() -> None:
+def test_cooperative_sticky_leaves_out_what_still_has_an_owner() -> None:
     before = ASSIGNORS["cooperative-sticky"].assign({"t": 4}, subscribed(a="t"))
     members = again("cooperative-sticky", before) | subscribed(b="t")
     first = ASSIGNORS["cooperative-sticky"].assign({"t": 4}, members)
@@ -148,7 +148,7 @@ def test_two_claims_of_one_generation_are_both_dropped(name: str) -> None:
         assert len(after["a"] + after["b"]) <= 1
 
 
-def test_what_is_gone_or_no_longer_wanted_is_not_kept() -> None:
+def test_what_is_deleted_or_no_longer_wanted_is_not_kept() -> None:
     members = again("sticky", {"a": [TopicPartition("t", 9), TopicPartition("u", 0)]})
     assert assigned("sticky", {"t": 1, "u": 1}, members) == {"a": ["t0"]}
 
@@ -242,7 +242,7 @@ def test_assignors_are_chosen_by_name_or_brought_along() -> None:
 
 
 def test_an_unknown_assignor_is_named() -> None:
-    with pytest.raises(ValueError, match="'best' is none of"):
+    with pytest.raises(ValueError, match="'best' is unknown"):
         choose_assignors([cast("AssignorName", "best")])
     with pytest.raises(ValueError, match="empty"):
         choose_assignors([])

@@ -5,12 +5,7 @@ from uuid import UUID
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from minikafka.protocol.messages import metadata
 from minikafka_client.core.cluster import (
     ANY_BROKER,
     CONTROLLER,
@@ -23,19 +18,17 @@ from minikafka_client.types import BrokerDescription, TopicPartition
 ID_1, ID_2 = UUID(int=1).bytes, UUID(int=2).bytes
 
 
-def partition(
-    index: int, leader: int, epoch: int = -1, error_code: int = 0
-) -> MetadataResponsePartition:
-    return MetadataResponsePartition(
+def partition(index: int, leader: int, epoch: int = -1, error_code: int = 0) -> metadata.Partition:
+    return metadata.Partition(
         error_code=error_code, partition_index=index, leader_id=leader, leader_epoch=epoch
     )
 
 
 def response(
-    *topics: MetadataResponseTopic, nodes: tuple[int, ...] = (1, 2), controller_id: int = 1
-) -> MetadataResponse:
-    return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=n, host=f"h{n}", port=9000 + n) for n in nodes],
+    *topics: metadata.ResponseTopic, nodes: tuple[int, ...] = (1, 2), controller_id: int = 1
+) -> metadata.Response:
+    return metadata.Response(
+        brokers=[metadata.Broker(node_id=n, host=f"h{n}", port=9000 + n) for n in nodes],
         controller_id=controller_id,
         cluster_id="c",
         topics=list(topics),
@@ -43,9 +36,9 @@ def response(
 
 
 def topic(
-    name: str, *partitions: MetadataResponsePartition, topic_id: bytes = ID_1, error_code: int = 0
-) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
+    name: str, *partitions: metadata.Partition, topic_id: bytes = ID_1, error_code: int = 0
+) -> metadata.ResponseTopic:
+    return metadata.ResponseTopic(
         error_code=error_code, name=name, topic_id=topic_id, partitions=list(partitions)
     )
 
@@ -123,7 +116,7 @@ def test_a_broker_that_lags_behind_does_not_bring_an_old_leader_back() -> None:
     assert cluster.leader("t", 0) == 1
 
 
-def test_a_topic_that_was_made_anew_begins_with_its_own_epochs() -> None:
+def test_a_topic_that_was_recreated_begins_with_its_own_epochs() -> None:
     cluster = Cluster([("h", 1)])
     cluster.update(response(topic("t", partition(0, 2, 5))), 1.0)
     cluster.update(response(topic("t", partition(0, 1, 0), topic_id=ID_2)), 2.0)
@@ -136,7 +129,7 @@ def test_a_partition_without_leader_has_none() -> None:
     code = ErrorCode.LEADER_NOT_AVAILABLE
     cluster.update(response(topic("t", partition(0, 2, 5, code), partition(1, 9))), 1.0)
     assert cluster.leader("t", 0) == NO_LEADER
-    assert cluster.leader("t", 1) == NO_LEADER  # a broker that nobody has told us of
+    assert cluster.leader("t", 1) == NO_LEADER  # an unknown broker
 
 
 def test_a_response_that_names_a_newer_leader_is_believed() -> None:
@@ -174,7 +167,7 @@ def test_brokers_of_another_cluster_are_forgotten() -> None:
     cluster = Cluster([("h", 1)])
     cluster.update(response(topic("t", partition(0, 1))), 1.0)
     assert cluster.brokers
-    strange = MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, brokers=[], topics=[])
+    strange = metadata.Response(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, brokers=[], topics=[])
     cluster.update(strange, 2.0)
     assert (cluster.brokers, cluster.controller_id) == ({}, -1)
     assert cluster.topics

@@ -8,12 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.protocol.schema import MalformedMessageError
-from minikafka_client.core.consumer_protocol import (
-    Subscription,
-    decode_assignment,
-    encode_assignment,
-)
+from minikafka.protocol.exceptions import MalformedMessageError
+from minikafka_client.core import consumer_protocol
 from minikafka_client.types import TopicPartition
 
 TOPIC_PARTITIONS = st.lists(
@@ -26,7 +22,7 @@ def text(value: str) -> bytes:
 
 
 def test_a_subscription_is_version_3_byte_for_byte() -> None:
-    subscription = Subscription(
+    subscription = consumer_protocol.Subscription(
         ["t2", "t1"],
         owned_partitions=[TopicPartition("t1", 1), TopicPartition("t1", 0)],
         generation_id=7,
@@ -46,7 +42,7 @@ def test_a_subscription_is_version_3_byte_for_byte() -> None:
 def test_an_assignment_is_version_3_byte_for_byte() -> None:
     partitions = [TopicPartition("t", 2), TopicPartition("t", 0)]
     expected = pack(">hi", 3, 1) + text("t") + pack(">iii", 2, 0, 2) + pack(">i", -1)
-    assert encode_assignment(partitions) == expected
+    assert consumer_protocol.encode_assignment(partitions) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,7 +59,7 @@ def test_every_version_of_a_subscription_is_read(
     version: int, rest: bytes, owned: tuple[TopicPartition, ...], generation: int
 ) -> None:
     sent = pack(">hi", version, 1) + text("t") + pack(">i", -1) + rest
-    subscription = Subscription.decode(sent, group_instance_id="host")
+    subscription = consumer_protocol.Subscription.decode(sent, group_instance_id="host")
     assert subscription.topics == ("t",)
     assert subscription.owned_partitions == owned
     assert subscription.generation_id == generation
@@ -74,17 +70,19 @@ def test_every_version_of_a_subscription_is_read(
 def test_an_assignment_comes_back(
     partitions: list[TopicPartition], user_data: bytes | None
 ) -> None:
-    decoded, decoded_user_data = decode_assignment(encode_assignment(partitions, user_data))
+    decoded, decoded_user_data = consumer_protocol.decode_assignment(
+        consumer_protocol.encode_assignment(partitions, user_data)
+    )
     assert (sorted(decoded), decoded_user_data) == (sorted(partitions), user_data)
 
 
 def test_no_bytes_are_no_partitions() -> None:
-    assert decode_assignment(b"") == ((), None)
+    assert consumer_protocol.decode_assignment(b"") == ((), None)
 
 
 @pytest.mark.parametrize("sent", [b"\0", b"\xff\xff", b"\0\1\0"])
 def test_other_bytes_are_malformed(sent: bytes) -> None:
     with pytest.raises(MalformedMessageError):
-        Subscription.decode(sent)
+        consumer_protocol.Subscription.decode(sent)
     with pytest.raises(MalformedMessageError):
-        decode_assignment(sent)
+        consumer_protocol.decode_assignment(sent)

@@ -1,4 +1,4 @@
-"""What a fetch session names, and what makes it begin again (KIP-227)."""
+"""What a fetch session names, and what restarts it (KIP-227)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.fetch import FetchResponse
+from minikafka.protocol.messages import fetch
 from minikafka_client.core.fetch_session import EPOCH_MAX, FetchSession, SessionPart, Wanted
-from minikafka_client.core.fetcher_messages import Changed
+from minikafka_client.core.fetcher import Changed
 from minikafka_client.errors import ConnectionLostError
 from minikafka_client.types import TopicPartition
 from tests.client.core.fetcher_world import World, config
@@ -36,8 +36,8 @@ def forgotten(part: SessionPart) -> list[int]:
     return [index for topic in part.forgotten for index in topic.partitions]
 
 
-def granted(session_id: int, error_code: int = 0) -> FetchResponse:
-    return FetchResponse(responses=[], session_id=session_id, error_code=error_code)
+def granted(session_id: int, error_code: int = 0) -> fetch.Response:
+    return fetch.Response(responses=[], session_id=session_id, error_code=error_code)
 
 
 def opened(**offsets: int) -> FetchSession:
@@ -58,7 +58,7 @@ def test_the_first_request_names_everything_the_next_what_changed() -> None:
     assert (third.epoch, named(third), forgotten(third)) == (2, [], [])
 
 
-def test_what_is_not_wanted_any_more_is_forgotten_and_what_is_new_is_named() -> None:
+def test_what_is_no_longer_wanted_is_forgotten_and_what_is_new_is_named() -> None:
     session = opened(p0=1, p1=1, p2=1)
     part = session.request(wanted(p1=1, p3=4), uses_topic_ids=True)
     assert named(part) == [(3, 4)]
@@ -116,7 +116,7 @@ def test_names_and_ids_are_not_mixed_in_a_session() -> None:
     assert (part.session_id, part.epoch, named(part)) == (7, 0, [(0, 1)])
 
 
-def test_a_topic_made_anew_is_named_in_a_new_session() -> None:
+def test_a_topic_recreated_is_named_in_a_new_session() -> None:
     session = opened(p0=1)
     anew = {TopicPartition("t", 0): Wanted(OTHER_ID, 1, 0, -1, 100)}
     part = session.request(anew, uses_topic_ids=True)
@@ -169,7 +169,7 @@ def test_an_idle_partition_is_named_once() -> None:
     assert sorted(each.partition for _, each in waiting.partitions) == [0, 2]
 
 
-def test_a_broker_that_forgot_the_session_is_asked_for_everything_at_once() -> None:
+def test_a_broker_that_forgot_the_session_is_asked_for_everything_in_one_request() -> None:
     world = connected(0, 2)
     while world.in_flight[1]:
         world.answer(1)  # until there is no room for more

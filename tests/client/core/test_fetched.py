@@ -4,14 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.protocol.records import (
-    Compression,
-    ControlType,
-    encode_batch,
-    encode_control_batch,
-)
+from minikafka.protocol import records as record_format
 from minikafka.protocol.records.errors import CorruptBatchError
-from minikafka_client.core.fetched import FetchedRecords
+from minikafka_client.core.fetched import ConsumedBatch
 from minikafka_client.errors import CorruptRecordsError
 from minikafka_client.types import ConsumerRecord, TopicPartition
 
@@ -20,12 +15,12 @@ WHERE = TopicPartition("t", 3)
 
 def batch(base_offset: int, *values: bytes, **fields: object) -> bytes:
     records = [(None, value, (), 1000 + n) for n, value in enumerate(values)]
-    return bytes(encode_batch(records, base_offset=base_offset, **fields))  # type: ignore[arg-type]  # fields of a batch
+    return bytes(record_format.encode_batch(records, base_offset=base_offset, **fields))  # type: ignore[arg-type]  # fields of a batch
 
 
-def marker(base_offset: int, producer_id: int, control_type: ControlType) -> bytes:
+def marker(base_offset: int, producer_id: int, control_type: record_format.ControlType) -> bytes:
     return bytes(
-        encode_control_batch(
+        record_format.encode_control_batch(
             control_type,
             coordinator_epoch=1,
             base_offset=base_offset,
@@ -36,13 +31,15 @@ def marker(base_offset: int, producer_id: int, control_type: ControlType) -> byt
     )
 
 
-def fetched(payload: bytes, offset: int = 0, **options: object) -> FetchedRecords:
-    return FetchedRecords(WHERE, memoryview(payload), offset, **options)  # type: ignore[arg-type]  # options
+def fetched(payload: bytes, offset: int = 0, **options: object) -> ConsumedBatch:
+    return ConsumedBatch(WHERE, memoryview(payload), offset, **options)  # type: ignore[arg-type]  # options
 
 
-def test_records_and_columns_tell_the_same() -> None:
+def test_records_and_columns_agree() -> None:
     records = [(b"k", b"v", (("h", b"1"), ("h", None)), 5), (None, None, (), 6)]
-    run = fetched(bytes(encode_batch(records, base_offset=7, partition_leader_epoch=4)), 7)
+    run = fetched(
+        bytes(record_format.encode_batch(records, base_offset=7, partition_leader_epoch=4)), 7
+    )
     assert len(run) == 2
     assert run.records == [
         ConsumerRecord("t", 3, 7, 5, b"k", b"v", (("h", b"1"), ("h", None))),
@@ -80,14 +77,14 @@ def test_a_run_can_be_cut_at_both_ends() -> None:
 
 
 def test_what_compaction_left_of_a_batch_may_be_nothing() -> None:
-    run = fetched(bytes(encode_batch([], base_offset=4, last_offset_delta=5)), 4)
+    run = fetched(bytes(record_format.encode_batch([], base_offset=4, last_offset_delta=5)), 4)
     assert (len(run), run.next_offset) == (0, 10)
 
 
 def test_markers_are_never_shown() -> None:
-    run = fetched(batch(0, b"a") + marker(1, 9, ControlType.COMMIT) + batch(2, b"b"))
+    run = fetched(batch(0, b"a") + marker(1, 9, record_format.ControlType.COMMIT) + batch(2, b"b"))
     assert run.values == [b"a", b"b"]
-    run = fetched(batch(0, b"a") + marker(1, 9, ControlType.ABORT))
+    run = fetched(batch(0, b"a") + marker(1, 9, record_format.ControlType.ABORT))
     assert (run.values, run.next_offset) == ([b"a"], 2)
 
 
@@ -107,10 +104,10 @@ def test_read_committed_hides_aborted_transactions_only() -> None:
         transactional(0, 1, b"aborted 1")
         + transactional(1, 2, b"committed 2")
         + batch(2, b"plain")
-        + marker(3, 1, ControlType.ABORT)
+        + marker(3, 1, record_format.ControlType.ABORT)
         + transactional(4, 1, b"committed 1")
-        + marker(5, 2, ControlType.COMMIT)
-        + marker(6, 1, ControlType.COMMIT)
+        + marker(5, 2, record_format.ControlType.COMMIT)
+        + marker(6, 1, record_format.ControlType.COMMIT)
         + transactional(7, 1, b"aborted again")
     )
     aborted = [(1, 7), (1, 0)]
@@ -124,7 +121,7 @@ def test_read_committed_hides_aborted_transactions_only() -> None:
 def test_a_control_batch_without_a_record_hides_nothing_else() -> None:
     payload = (
         transactional(0, 1, b"aborted")
-        + bytes(encode_batch([], base_offset=1, producer_id=1, is_control=True))
+        + bytes(record_format.encode_batch([], base_offset=1, producer_id=1, is_control=True))
         + transactional(2, 1, b"still aborted")
     )
     assert fetched(payload, aborted=[(1, 0)]).values == []
@@ -139,7 +136,7 @@ def test_damaged_records_are_refused_when_they_are_looked_at() -> None:
     assert fetched(bytes(payload), 5, check_crcs=False).offsets == [5]
 
 
-def test_garbage_instead_of_a_batch_is_refused_at_once() -> None:
+def test_garbage_instead_of_a_batch_is_refused_immediately() -> None:
     with pytest.raises(CorruptBatchError):
         fetched(bytes(100))
 
@@ -148,10 +145,10 @@ def test_garbage_instead_of_a_batch_is_refused_at_once() -> None:
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
     first=st.integers(0, 20),
     end=st.integers(0, 20),
-    compression=st.sampled_from(list(Compression)),
+    compression=st.sampled_from(list(record_format.Compression)),
 )
 def test_every_range_is_what_it_says(
-    sizes: list[int], first: int, end: int, compression: Compression
+    sizes: list[int], first: int, end: int, compression: record_format.Compression
 ) -> None:
     payload = b""
     offset = 0

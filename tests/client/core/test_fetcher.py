@@ -1,4 +1,4 @@
-"""What is fetched from whom, and what the answers do to the partitions."""
+"""What is fetched from which broker, and what the answers do to the partitions."""
 
 from __future__ import annotations
 
@@ -7,20 +7,10 @@ import random
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.fetch import (
-    FetchableTopicResponse,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    PartitionData,
-)
-from minikafka_client.core.fetcher_messages import Changed, Fetched, NodeFailed
+from minikafka.protocol.messages import fetch
+from minikafka_client import errors
+from minikafka_client.core.fetcher import Changed, Fetched, NodeFailed
 from minikafka_client.core.partition_reader import PartitionReader, Phase
-from minikafka_client.errors import (
-    BrokerError,
-    CorruptRecordsError,
-    NoOffsetError,
-    UnsupportedByBrokerError,
-)
 from minikafka_client.types import EARLIEST, LATEST, AutoOffsetReset, IsolationLevel, TopicPartition
 from tests.client.core.fetcher_world import Log, World, config
 from tests.client.core.sender_world import TOPIC, metadata
@@ -115,7 +105,7 @@ def test_who_has_least_is_asked_for_first() -> None:
     assert [partition for partition, _ in asked(world, 1)] == [2, 0]
 
 
-def test_a_paused_partition_is_neither_fetched_nor_handed_out() -> None:
+def test_a_paused_partition_is_neither_fetched_nor_returned() -> None:
     world = connected(0)
     world.answer(1)
     reader = world.reader(0)
@@ -169,10 +159,10 @@ def test_a_new_leader_is_found_and_asked() -> None:
     assert asked(world, 2) == [(0, 0)]
 
 
-def test_a_leader_that_the_answer_names_is_asked_at_once() -> None:
+def test_a_leader_that_the_answer_names_is_asked_immediately() -> None:
     world = connected(0, 1)
     world.leaders[0], world.epochs[0] = 2, 1
-    world.answer(1, new_leader=LeaderIdAndEpoch(leader_id=2, leader_epoch=1))
+    world.answer(1, new_leader=fetch.LeaderIdAndEpoch(leader_id=2, leader_epoch=1))
     assert world.cluster.leader(TOPIC, 0) == 2
     assert world.cluster.brokers[2].host == "new"
 
@@ -206,7 +196,7 @@ def test_what_does_not_pass_fails_the_partition() -> None:
     world.answer(1, [ErrorCode.TOPIC_AUTHORIZATION_FAILED])
     failed = [r for r in world.fetcher.readers.values() if r.phase is Phase.FAILED]
     assert len(failed) == 1
-    assert isinstance(failed[0].error, BrokerError)
+    assert isinstance(failed[0].error, errors.BrokerError)
     assert len(asked(world, 1)) == 1
 
 
@@ -229,7 +219,7 @@ def test_a_lost_connection_is_opened_again() -> None:
 
 def test_a_broker_that_is_too_old_fails_its_partitions_but_not_the_connection() -> None:
     world = connected(0)
-    world.fail(1, UnsupportedByBrokerError("too old"))
+    world.fail(1, errors.UnsupportedByBrokerError("too old"))
     assert phase_of(world.reader(0)) is Phase.FAILED
     assert world.wants_connection == []
 
@@ -259,11 +249,11 @@ def test_an_offset_that_does_not_exist_is_an_error_without_a_reset() -> None:
     reader = world.assign(0, 1_000)
     world.recover()
     world.answer(1)
-    assert isinstance(reader.error, NoOffsetError)
+    assert isinstance(reader.error, errors.NoOffsetError)
     assert "has no offset 1000" in str(reader.error)
 
 
-def test_what_is_here_is_handed_out_before_a_reset() -> None:
+def test_what_is_here_is_returned_before_a_reset() -> None:
     world = connected(0)
     world.answer(1)
     reader = world.reader(0)
@@ -282,7 +272,7 @@ def test_garbage_instead_of_records_fails_the_partition() -> None:
     world = connected(0)
     world.logs[0].batches[0] = (0, bytes(100))
     world.answer(1)
-    assert isinstance(world.reader(0).error, CorruptRecordsError)
+    assert isinstance(world.reader(0).error, errors.CorruptRecordsError)
 
 
 def test_not_one_whole_batch_is_no_progress() -> None:
@@ -298,7 +288,7 @@ def test_not_one_whole_batch_is_no_progress() -> None:
 def test_an_answer_may_leave_partitions_out() -> None:
     world = connected(0)
     request_id = world.in_flight[1].popleft().request_id
-    world.feed(Fetched(request_id, FetchResponse(responses=[])))
+    world.feed(Fetched(request_id, fetch.Response(responses=[])))
     assert asked(world, 1) == [(0, 0)]
 
 
@@ -311,12 +301,12 @@ def test_topics_with_ids_are_asked_for_by_name_and_id() -> None:
     world.recover()
     [waiting] = world.in_flight[1]
     assert waiting.request.topics[0].topic_id == bytes(range(16))
-    outcome = PartitionData(
+    outcome = fetch.PartitionData(
         partition_index=0, error_code=0, high_watermark=9, aborted_transactions=None, records=None
     )
-    topic = FetchableTopicResponse(topic_id=bytes(range(16)), partitions=[outcome])
+    topic = fetch.TopicResponse(topic_id=bytes(range(16)), partitions=[outcome])
     world.in_flight[1].clear()
-    world.feed(Fetched(waiting.request_id, FetchResponse(responses=[topic])))
+    world.feed(Fetched(waiting.request_id, fetch.Response(responses=[topic])))
     assert world.reader(0).end_offset == 9
 
 
@@ -336,7 +326,7 @@ def test_a_node_that_failed_unasked_is_taken_note_of() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_every_record_is_handed_out_once_and_in_order(seed: int) -> None:
+def test_every_record_is_returned_once_and_in_order(seed: int) -> None:
     dice = random.Random(seed)
     world = World()
     expected = [0, 0, 0]

@@ -7,30 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from minikafka.protocol.messages.join_group import (
-    JoinGroupRequest,
-)
-from minikafka_client.core.assignors.choice import AssignorName
-from minikafka_client.core.group_member import State
-from minikafka_client.core.group_messages import Revoke, Send, Subscribed
-from minikafka_client.errors import (
-    FencedError,
-)
-from minikafka_client.types import TopicPartition
-from tests.client.core.group_world import Consumer, World
+from minikafka.protocol.messages import join_group
+from minikafka_client.core.assignors.registry import AssignorName
+from minikafka_client.core.group_member import Revoke, Send, State, Subscribed
+from minikafka_client.errors import FencedError
+from tests.client.core.group_world import Consumer, World, joining, partitions, stable, state_of
 
 EVERY_ASSIGNOR = pytest.mark.parametrize(
     "assignor", ["range", "roundrobin", "sticky", "cooperative-sticky"]
 )
-
-
-def state_of(consumer: Consumer) -> State:
-    """The state now (a type checker would believe that an attribute stays as it was asserted)."""
-    return consumer.member.state
-
-
-def partitions(topic: str, *indexes: int) -> set[TopicPartition]:
-    return {TopicPartition(topic, index) for index in indexes}
 
 
 @EVERY_ASSIGNOR
@@ -63,7 +48,7 @@ def test_an_eager_member_lets_go_of_everything_before_it_joins() -> None:
     world.join("b", "range")
     world.consumers[1].recover()
     world.consumers[1].receive()
-    world.advance(3.1)  # the next heartbeat tells of the rebalance
+    world.advance(3.1)  # the next heartbeat reports the rebalance
     first.receive()
     assert state_of(first) is State.REVOKING
     assert [type(action) for action in first.actions] == [Revoke]
@@ -96,10 +81,8 @@ def test_a_cooperative_member_keeps_what_stays_and_joins_again_for_what_goes() -
     world.check_all_assigned("t")
 
 
-def test_heartbeats_go_on_while_the_application_is_busy() -> None:
-    world = World(t=1)
-    consumer = world.join("a", "range")
-    world.settle()
+def test_heartbeats_continue_while_the_application_is_busy() -> None:
+    world, consumer = stable(t=1)
     for _ in range(50):  # 50 s without a poll, five sessions long
         world.advance(1.0)
         consumer.receive()
@@ -108,16 +91,14 @@ def test_heartbeats_go_on_while_the_application_is_busy() -> None:
 
 
 def test_who_does_not_poll_leaves_and_comes_back_when_it_does() -> None:
-    world = World(t=1)
-    consumer = world.join("a", "range")
-    world.settle()
+    world, consumer = stable(t=1)
     for _ in range(61):
         world.advance(1.0)
         consumer.receive()
     assert consumer.member.generation_id == -1
     assert world.state == "Empty"
     world.advance(100.0)
-    assert consumer.holding == partitions("t", 0)  # it has not come back to hear of it
+    assert consumer.holding == partitions("t", 0)  # it has not polled since
     consumer.poll()
     assert (consumer.holding, consumer.lost) == (set(), 1)
     world.settle()
@@ -125,9 +106,7 @@ def test_who_does_not_poll_leaves_and_comes_back_when_it_does() -> None:
 
 
 def test_a_member_that_the_group_forgot_loses_its_partitions() -> None:
-    world = World(t=2)
-    consumer = world.join("a", "range")
-    world.settle()
+    world, consumer = stable(t=2)
     before = consumer.member.member_id
     consumer.lose_connection()
     world.shell.advance(30.0)  # the member itself was asleep
@@ -140,9 +119,7 @@ def test_a_member_that_the_group_forgot_loses_its_partitions() -> None:
 
 
 def test_a_coordinator_that_restarts_still_knows_its_members() -> None:
-    world = World(t=2)
-    consumer = world.join("a", "range")
-    world.settle()
+    world, consumer = stable(t=2)
     world.restart_coordinator()
     world.settle()
     for _ in range(5):
@@ -154,9 +131,7 @@ def test_a_coordinator_that_restarts_still_knows_its_members() -> None:
 
 
 def test_a_lost_join_is_repeated_under_the_same_member_id() -> None:
-    world = World(t=1)
-    consumer = world.join("a", "range")
-    consumer.recover()
+    world, consumer = joining(t=1)
     consumer.receive()  # MEMBER_ID_REQUIRED, then JoinGroup with the id
     member_id = consumer.member.member_id
     assert member_id
@@ -177,9 +152,7 @@ def test_a_leader_waits_for_the_metadata_of_topics_it_does_not_know() -> None:
 
 
 def test_a_leader_that_loses_its_coordinator_while_it_waits_joins_again() -> None:
-    world = World(t=1)
-    consumer = world.join("a", "range")
-    consumer.recover()
+    world, consumer = joining(t=1)
     world.advance(0.1)
     consumer.receive()
     world.advance(0.1)
@@ -191,10 +164,8 @@ def test_a_leader_that_loses_its_coordinator_while_it_waits_joins_again() -> Non
     world.settle()
 
 
-def test_a_topic_that_grows_is_shared_out_anew() -> None:
-    world = World(t=1)
-    consumer = world.join("a", "range")
-    world.settle()
+def test_a_topic_that_grows_is_shared_out_again() -> None:
+    world, consumer = stable(t=1)
     world.partition_counts["t"] = 3
     consumer.learn(frozenset({"t"}))
     world.settle()
@@ -206,9 +177,7 @@ def test_a_topic_that_grows_is_shared_out_anew() -> None:
 
 
 def test_a_topic_that_does_not_exist_yet_is_read_when_it_does() -> None:
-    world = World()
-    consumer = world.join("a", "range")
-    world.settle()
+    world, consumer = stable()
     assert consumer.holding == set()
     world.partition_counts["t"] = 1
     consumer.learn(frozenset({"t"}))
@@ -217,18 +186,14 @@ def test_a_topic_that_does_not_exist_yet_is_read_when_it_does() -> None:
 
 
 def test_a_changed_subscription_rebalances() -> None:
-    world = World(t=1, u=1)
-    consumer = world.join("a", "range")
-    world.settle()
+    world, consumer = stable(t=1, u=1)
     consumer.subscribe("u")
     world.settle()
     assert consumer.holding == partitions("u", 0)
 
 
 def test_a_subscription_that_changes_during_a_join_is_not_forgotten() -> None:
-    world = World(t=1, u=1)
-    consumer = world.join("a", "range")
-    consumer.recover()
+    world, consumer = joining(t=1, u=1)
     assert state_of(consumer) is State.JOINING
     consumer.subscribe("t", "u")
     world.settle()
@@ -254,7 +219,7 @@ def test_a_static_member_does_not_say_goodbye_and_gets_back_what_it_had() -> Non
     assert back.member.group_instance_id == "host-a"
 
 
-def test_a_static_member_that_was_replaced_is_told_and_stops() -> None:
+def test_a_static_member_that_was_replaced_gets_an_error_and_stops() -> None:
     world = World(t=1)
     first = Consumer(world, "a", ("range",), instance_id="one")
     second = Consumer(world, "b", ("range",), instance_id="one")
@@ -273,7 +238,7 @@ def test_a_static_member_that_was_replaced_is_told_and_stops() -> None:
     assert first.member.deadline() is None
 
 
-# --- everything at once -------------------------------------------------------------------------
+# --- everything together -------------------------------------------------------------------------
 
 
 @EVERY_ASSIGNOR
@@ -326,7 +291,7 @@ def test_join_requests_carry_the_settings() -> None:
     consumer.run(effects)
     consumer.member.coordinator = 1
     [join] = [each for each in consumer.member.expire(0.1) if isinstance(each, Send)]
-    assert isinstance(join.request, JoinGroupRequest)
+    assert isinstance(join.request, join_group.Request)
     assert [each.name for each in join.request.protocols] == ["sticky", "range"]
     assert join.request.session_timeout_ms == 10_000
     assert join.request.rebalance_timeout_ms == 60_000

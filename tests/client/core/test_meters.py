@@ -9,24 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka_client.core.meters import (
-    NO_LATENCIES,
-    LatencyMeter,
-    RateMeter,
-    RequestMeter,
-    error_name,
-    joined_latencies,
-)
+from minikafka_client.core import meters
 from minikafka_client.errors import BrokerError, ConnectionLostError
 from minikafka_client.statistics import WINDOW_S, Rates
 
 
 def test_nothing_has_no_rate() -> None:
-    assert RateMeter().rates(5.0) == Rates(0.0, 0.0)
+    assert meters.RateMeter().rates(5.0) == Rates(0.0, 0.0)
 
 
 def test_a_rate_is_per_second_since_the_first_batch() -> None:
-    meter = RateMeter()
+    meter = meters.RateMeter()
     for second in range(10):
         meter.add(100, 2_000, 50.0 + second)
     assert meter.rates(60.0) == Rates(100.0, 2_000.0)
@@ -34,13 +27,13 @@ def test_a_rate_is_per_second_since_the_first_batch() -> None:
 
 
 def test_what_came_in_a_moment_is_not_extrapolated() -> None:
-    meter = RateMeter()
+    meter = meters.RateMeter()
     meter.add(100, 0, 50.0)
     assert meter.rates(50.001).records_per_s == 100
 
 
 def test_a_rate_forgets_what_is_older_than_the_window() -> None:
-    meter = RateMeter()
+    meter = meters.RateMeter()
     meter.add(1_000_000, 1, 10.5)
     for second in range(WINDOW_S):
         meter.add(10, 1, 100.0 + second)
@@ -52,7 +45,7 @@ def test_a_rate_forgets_what_is_older_than_the_window() -> None:
 
 @given(st.lists(st.floats(0, 2_000), min_size=1, max_size=200))
 def test_a_meter_remembers_no_more_than_a_window(pauses: list[float]) -> None:
-    meter, now = RateMeter(), 0.0
+    meter, now = meters.RateMeter(), 0.0
     for pause_s in pauses:
         now += pause_s
         meter.add(1, 1, now)
@@ -61,14 +54,14 @@ def test_a_meter_remembers_no_more_than_a_window(pauses: list[float]) -> None:
 
 
 def test_no_requests_have_no_latency() -> None:
-    assert LatencyMeter().latencies(5.0) == NO_LATENCIES
-    assert joined_latencies([], 5.0) == NO_LATENCIES
+    assert meters.LatencyMeter().latencies(5.0) == meters.NO_LATENCIES
+    assert meters.joined_latencies([], 5.0) == meters.NO_LATENCIES
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_quantiles_are_at_most_a_tenth_too_high(seed: int) -> None:
     dice = random.Random(seed)
-    meter = LatencyMeter()
+    meter = meters.LatencyMeter()
     taken = [10 ** dice.uniform(-4.5, 1) for _ in range(500)]
     for seconds in taken:
         meter.add(seconds, 100.0)
@@ -84,7 +77,7 @@ def test_quantiles_are_at_most_a_tenth_too_high(seed: int) -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-9, 1e9])
 def test_latencies_beyond_the_classes_are_counted(seconds: float) -> None:
-    meter = LatencyMeter()
+    meter = meters.LatencyMeter()
     meter.add(seconds, 0.0)
     found = meter.latencies(0.0)
     assert (found.request_count, found.max_ms) == (1, seconds * 1000)
@@ -92,16 +85,16 @@ def test_latencies_beyond_the_classes_are_counted(seconds: float) -> None:
 
 
 def test_latencies_are_those_of_one_or_two_windows() -> None:
-    meter = LatencyMeter()
+    meter = meters.LatencyMeter()
     meter.add(9.0, 0.0)
     meter.add(1.0, WINDOW_S + 1.0)
     assert meter.latencies(WINDOW_S + 1.0).request_count == 2
     assert meter.latencies(2 * WINDOW_S + 2.0).max_ms == 1_000
-    assert meter.latencies(9 * WINDOW_S) == NO_LATENCIES
+    assert meter.latencies(9 * WINDOW_S) == meters.NO_LATENCIES
 
 
 def test_requests_are_counted_by_broker() -> None:
-    meter = RequestMeter()
+    meter = meters.RequestMeter()
     for node in (1, 1, 2, 3):
         meter.sent(node)
     meter.answered(1, 0.010, 5.0)
@@ -113,10 +106,12 @@ def test_requests_are_counted_by_broker() -> None:
     assert (meter.requests, meter.in_flight) == (5, 1)
     assert {node: each.in_flight_requests for node, each in brokers.items()} == {1: 1, 2: 0, 3: 0}
     assert brokers[1].latency.max_ms == 10
-    assert brokers[3].latency == NO_LATENCIES
+    assert brokers[3].latency == meters.NO_LATENCIES
     assert meter.latencies(5.0).mean_ms == pytest.approx(70 / 3)
 
 
 def test_errors_are_counted_by_kafka_s_name_or_their_own() -> None:
-    assert error_name(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)) == "NOT_LEADER_OR_FOLLOWER"
-    assert error_name(ConnectionLostError("gone")) == "ConnectionLostError"
+    assert (
+        meters.error_name(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)) == "NOT_LEADER_OR_FOLLOWER"
+    )
+    assert meters.error_name(ConnectionLostError("gone")) == "ConnectionLostError"

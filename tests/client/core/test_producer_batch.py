@@ -120,7 +120,7 @@ def test_an_identity_is_stamped_into_a_built_batch() -> None:
     assert len(decode_records(encoded(batch), check_crc=True)) == 3
 
 
-def test_outcomes_are_told_once() -> None:
+def test_outcomes_are_reported_once() -> None:
     told: list[str] = []
     batch = new_batch()
     batch.append(None, b"a", 5, ())

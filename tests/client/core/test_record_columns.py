@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from minikafka.protocol.records import Compression, decode_records, encode_batch, parse_batch_header
 from minikafka.protocol.records.errors import CorruptBatchError
-from minikafka_client.core.record_columns import (
-    AnyRecords,
-    RecordColumns,
-    UniformRecords,
-    decode_columns,
-)
+from minikafka_client.core import record_columns
 from minikafka_client.core.uniform_records import UniformBatch, decode_uniform
 from minikafka_client.types import ConsumerRecord
 
@@ -28,7 +23,9 @@ def uniform(records: list[Fields], **fields: object) -> UniformBatch | None:
     return decode_uniform(batch[61:], parse_batch_header(batch))
 
 
-def check_same(batch: bytes | bytearray, columns: RecordColumns, first: int, end: int) -> None:
+def check_same(
+    batch: bytes | bytearray, columns: record_columns.RecordColumns, first: int, end: int
+) -> None:
     """The columns are what `decode_records` says."""
     expected = [record for record in decode_records(bytes(batch)) if first <= record.offset < end]
     assert len(columns) == len(expected)
@@ -76,16 +73,16 @@ def test_equal_records_are_decoded_as_a_matrix(
     ]
     batch = encode_batch(records, base_offset=base_offset, log_append_time_ms=log_append_time_ms)
     first, end = base_offset + first, base_offset + end
-    columns = decode_columns(memoryview(batch), 0, first, end, check_crc=True)
-    assert isinstance(columns, UniformRecords)
+    columns = record_columns.decode_columns(memoryview(batch), 0, first, end, check_crc=True)
+    assert isinstance(columns, record_columns.UniformRecords)
     check_same(batch, columns, first, end)
 
 
 @pytest.mark.parametrize("count", [8, 63, 64, 65, 8_191, 8_192])
 def test_offsets_of_both_sizes(count: int) -> None:
     batch = encode_batch([(None, b"v", (), 5)] * count)
-    columns = decode_columns(memoryview(batch), 0, 0, NO_END, check_crc=True)
-    assert isinstance(columns, UniformRecords)
+    columns = record_columns.decode_columns(memoryview(batch), 0, 0, NO_END, check_crc=True)
+    assert isinstance(columns, record_columns.UniformRecords)
     check_same(batch, columns, 0, NO_END)
 
 
@@ -103,11 +100,11 @@ def test_offsets_of_both_sizes(count: int) -> None:
         [(None, b"abc", (), 5)] * 49 + [(b"ab", b"", (), 5)],
     ],
 )
-def test_what_is_no_matrix_is_decoded_all_the_same(records: list[Fields]) -> None:
+def test_what_is_no_matrix_is_decoded_too(records: list[Fields]) -> None:
     assert uniform(records) is None
     batch = encode_batch(records, base_offset=3)
-    columns = decode_columns(memoryview(batch), 0, 5, 40, check_crc=True)
-    assert isinstance(columns, AnyRecords)
+    columns = record_columns.decode_columns(memoryview(batch), 0, 5, 40, check_crc=True)
+    assert isinstance(columns, record_columns.AnyRecords)
     check_same(batch, columns, 5, 40)
 
 
@@ -117,8 +114,8 @@ def test_compressed_and_compacted_batches_are_decoded_one_by_one() -> None:
         encode_batch(records, compression=Compression.ZSTD),
         encode_batch(records, offset_deltas=range(0, 100, 2), last_offset_delta=99),
     ):
-        columns = decode_columns(memoryview(batch), 0, 0, NO_END, check_crc=True)
-        assert isinstance(columns, AnyRecords)
+        columns = record_columns.decode_columns(memoryview(batch), 0, 0, NO_END, check_crc=True)
+        assert isinstance(columns, record_columns.AnyRecords)
         check_same(batch, columns, 0, NO_END)
 
 
@@ -145,10 +142,10 @@ def test_damage_is_never_decoded_otherwise_than_by_the_decoder_that_knows_everyt
         expected = decode_records(bytes(batch))
     except CorruptBatchError:
         with pytest.raises(CorruptBatchError):
-            decode_columns(memoryview(batch), 0, 0, NO_END, check_crc=False)
+            record_columns.decode_columns(memoryview(batch), 0, 0, NO_END, check_crc=False)
         assert decode_uniform(bytes(batch[61:]), parse_batch_header(batch)) is None
     else:
-        columns = decode_columns(memoryview(batch), 0, 0, NO_END, check_crc=False)
+        columns = record_columns.decode_columns(memoryview(batch), 0, 0, NO_END, check_crc=False)
         assert columns.records("t", 0) == [("t", 0, *record) for record in expected]
 
 

@@ -7,28 +7,12 @@ from collections import deque
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
-from minikafka.protocol.messages.produce import (
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionProduceResponse,
-    ProduceResponse,
-    TopicProduceResponse,
-)
+from minikafka.protocol.messages import metadata as metadata_api
+from minikafka.protocol.messages import produce
 from minikafka.protocol.records import Compression, parse_batch_header
+from minikafka_client import errors
 from minikafka_client.core.producer_batch import BatchState
-from minikafka_client.core.sender_messages import Closing, Produced
-from minikafka_client.errors import (
-    BrokerError,
-    ClosedError,
-    ConnectionLostError,
-    DeliveryTimeoutError,
-    KafkaError,
-    NotConnectedError,
-    RequestTimeoutError,
-    UnreadableResponseError,
-    UnsupportedByBrokerError,
-)
+from minikafka_client.core.sender import Closing, Produced
 from tests.client.core.sender_world import TOPIC, World, config, metadata
 
 
@@ -114,7 +98,7 @@ def test_partitions_of_one_broker_travel_together() -> None:
 
 
 def test_a_request_is_not_larger_than_allowed() -> None:
-    world = World(partition_count=4, settings=config(request_size_bytes_max=250))
+    world = World(partition_count=4, settings=config(max_request_size=250))
     for partition in range(4):
         world.send(partition, bytes(100))
     world.settle()
@@ -152,7 +136,7 @@ def test_without_acks_a_batch_is_done_when_it_is_sent() -> None:
     [request] = world.in_flight[1]
     world.in_flight[1].clear()
     world.run(
-        world.sender.handle(Produced(request.request_id, ProduceResponse(responses=[])), world.now)
+        world.sender.handle(Produced(request.request_id, produce.Response(responses=[])), world.now)
     )
     [(batch, _, _)] = world.handles
     assert (batch.state, batch.error, batch.base_offset) == (BatchState.DONE, None, -1)
@@ -165,7 +149,7 @@ def test_without_acks_nothing_is_repeated() -> None:
     world.recover()
     world.lose_connection(1)
     [(batch, _, _)] = world.handles
-    assert isinstance(batch.error, ConnectionLostError)
+    assert isinstance(batch.error, errors.ConnectionLostError)
 
 
 def test_a_partition_without_a_leader_waits_for_metadata() -> None:
@@ -180,20 +164,20 @@ def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     assert world.logs[0].values == [b"first", b"a"]
 
 
-def test_a_new_leader_that_the_answer_names_is_sent_to_at_once() -> None:
+def test_a_new_leader_that_the_answer_names_is_sent_to_immediately() -> None:
     world = ready()
     world.send(0, b"a")
     world.expire()
     request_id = world.in_flight[1].popleft().request_id
-    refused = PartitionProduceResponse(
+    refused = produce.PartitionResponse(
         index=0,
         error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
         base_offset=-1,
-        current_leader=LeaderIdAndEpoch(leader_id=3, leader_epoch=9),
+        current_leader=produce.LeaderIdAndEpoch(leader_id=3, leader_epoch=9),
     )
-    topic = TopicProduceResponse(name=TOPIC, partition_responses=[refused])
-    response = ProduceResponse(
-        responses=[topic], node_endpoints=[NodeEndpoint(node_id=3, host="new", port=1)]
+    topic = produce.TopicResponse(name=TOPIC, partition_responses=[refused])
+    response = produce.Response(
+        responses=[topic], node_endpoints=[produce.NodeEndpoint(node_id=3, host="new", port=1)]
     )
     world.run(world.sender.handle(Produced(request_id, response), world.now))
     assert world.cluster.leader(TOPIC, 0) == 3
@@ -217,9 +201,9 @@ def test_topics_with_ids_are_sent_by_name_and_id() -> None:
     world.expire()
     [request] = world.in_flight[1]
     assert request.request.topic_data[0].topic_id == topic_id
-    outcome = PartitionProduceResponse(index=0, error_code=0, base_offset=7)
-    answer = ProduceResponse(
-        responses=[TopicProduceResponse(topic_id=topic_id, partition_responses=[outcome])]
+    outcome = produce.PartitionResponse(index=0, error_code=0, base_offset=7)
+    answer = produce.Response(
+        responses=[produce.TopicResponse(topic_id=topic_id, partition_responses=[outcome])]
     )
     world.run(world.sender.handle(Produced(request.request_id, answer), world.now))
     assert world.handles[-1][0].base_offset == 7
@@ -230,20 +214,20 @@ def test_an_answer_that_leaves_a_batch_out_is_no_answer() -> None:
     world.send(0, b"a")
     world.expire()
     request_id = world.in_flight[1].popleft().request_id
-    empty = ProduceResponse(responses=[])
+    empty = produce.Response(responses=[])
     world.run(world.sender.handle(Produced(request_id, empty), world.now))
     batch = world.handles[-1][0]
     assert batch.state is BatchState.RETRY
-    assert isinstance(batch.last_error, UnreadableResponseError)
+    assert isinstance(batch.last_error, errors.UnreadableResponseError)
 
 
 def test_a_throttled_producer_waits() -> None:
     world = ready()
     send_batches(world, 1)
     request_id = world.in_flight[1].popleft().request_id
-    outcome = PartitionProduceResponse(index=0, error_code=0, base_offset=1)
-    topic = TopicProduceResponse(name=TOPIC, partition_responses=[outcome])
-    answer = ProduceResponse(responses=[topic], throttle_time_ms=700)
+    outcome = produce.PartitionResponse(index=0, error_code=0, base_offset=1)
+    topic = produce.TopicResponse(name=TOPIC, partition_responses=[outcome])
+    answer = produce.Response(responses=[topic], throttle_time_ms=700)
     world.run(world.sender.handle(Produced(request_id, answer), world.now))
     send_batches(world, 1)
     assert not world.in_flight[1]
@@ -261,16 +245,16 @@ def test_what_a_broker_refuses_for_good_is_given_up(code: ErrorCode) -> None:
     world.process(1, code)
     world.answer(1)
     [batch] = world.failed
-    assert isinstance(batch.error, BrokerError)
+    assert isinstance(batch.error, errors.BrokerError)
     assert batch.error.code is code
     assert "1 records for partition 0 of 'topic'" in str(batch.error)
 
 
-def test_a_broker_that_is_too_old_is_told_and_its_connection_kept() -> None:
+def test_a_broker_that_is_too_old_is_reported_and_its_connection_kept() -> None:
     world = ready()
     send_batches(world, 1)
     request_id = world.in_flight[1].popleft().request_id
-    too_old = UnsupportedByBrokerError("too old")
+    too_old = errors.UnsupportedByBrokerError("too old")
     world.run(world.sender.handle(Produced(request_id, too_old), world.now))
     assert [batch.error for batch in world.failed] == [too_old]
     assert world.wants_connection == []
@@ -327,7 +311,7 @@ def test_the_time_for_a_delivery_ends() -> None:
     world.expire()
     world.expire(10.0)
     [batch] = world.failed
-    assert isinstance(batch.error, DeliveryTimeoutError)
+    assert isinstance(batch.error, errors.DeliveryTimeoutError)
     assert "the last reason: no broker could be sent to" in str(batch.error)
 
 
@@ -360,7 +344,7 @@ def test_closing_gives_up_what_is_not_delivered() -> None:
     world.send(1, b"open")
     world.run(world.sender.handle(Closing(), world.now))
     assert len(world.failed) == 3
-    assert all(isinstance(batch.error, ClosedError) for batch in world.failed)
+    assert all(isinstance(batch.error, errors.ClosedError) for batch in world.failed)
     assert world.accumulator.active == {}
 
 
@@ -381,8 +365,8 @@ def test_when_the_epochs_are_used_up_a_new_producer_id_is_asked_for() -> None:
 
 def test_news_of_other_topics_changes_nothing() -> None:
     world = ready()
-    other = MetadataResponse(
-        brokers=[], topics=[MetadataResponseTopic(error_code=3, name="other", partitions=[])]
+    other = metadata_api.Response(
+        brokers=[], topics=[metadata_api.ResponseTopic(error_code=3, name="other", partitions=[])]
     )
     world.cluster.update(other, world.now)
     send_batches(world, 1)
@@ -405,12 +389,12 @@ def test_a_broker_that_cannot_be_reached_is_tried_again() -> None:
 @pytest.mark.parametrize(
     ("error", "is_doubtful"),
     [
-        (ConnectionLostError("it broke"), True),
-        (RequestTimeoutError("no answer"), True),
-        (NotConnectedError("it was closed before"), False),
+        (errors.ConnectionLostError("it broke"), True),
+        (errors.RequestTimeoutError("no answer"), True),
+        (errors.NotConnectedError("it was closed before"), False),
     ],
 )
-def test_only_what_was_sent_is_in_doubt(error: KafkaError, is_doubtful: bool) -> None:
+def test_only_what_was_sent_is_in_doubt(error: errors.KafkaError, is_doubtful: bool) -> None:
     world = ready()
     world.send(0, b"a")
     world.expire()

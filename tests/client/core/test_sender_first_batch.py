@@ -5,7 +5,7 @@ from __future__ import annotations
 from minikafka.protocol.errors import ErrorCode
 from minikafka_client.core.identity import EPOCH_MAX
 from minikafka_client.core.producer_batch import BatchState
-from minikafka_client.core.sender_messages import (
+from minikafka_client.core.sender import (
     NodeConnected,
     ProducerIdGranted,
     RequestProducerId,

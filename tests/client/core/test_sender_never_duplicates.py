@@ -7,9 +7,10 @@ import random
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from minikafka.protocol.errors import ErrorCode
+from tests.client.core.sender_faults import NODE, PARTITION, SenderFaults
 from tests.client.core.sender_world import NODES, World
 
 RETRIABLE = st.sampled_from(
@@ -21,11 +22,9 @@ RETRIABLE = st.sampled_from(
     ]
 )
 FINAL = st.sampled_from([ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
-NODE = st.sampled_from(NODES)
-PARTITION = st.integers(0, 1)
 
 
-class SenderAgainstFaults(RuleBasedStateMachine):
+class SenderAgainstFaults(SenderFaults):
     def __init__(self) -> None:
         super().__init__()
         self.world = World(delivery_timeout_s=20.0)
@@ -41,48 +40,13 @@ class SenderAgainstFaults(RuleBasedStateMachine):
             self.world.send(partition, b"%d-%032d" % (partition, self.count))
         self.world.expire()
 
-    @rule(node=NODE)
-    def process(self, node: int) -> None:
-        self.world.process(node)
-
-    @rule(node=NODE, count=st.integers(1, 5))
-    def process_and_answer(self, node: int, count: int) -> None:
-        for _ in range(count):
-            self.world.process(node)
-            self.world.answer(node)
-
     @rule(node=NODE, error=RETRIABLE)
     def refuse_for_now(self, node: int, error: ErrorCode) -> None:
         self.world.process(node, error)
 
-    @rule(node=NODE)
-    def append_but_say_timed_out(self, node: int) -> None:
-        self.world.process(node, ErrorCode.REQUEST_TIMED_OUT, append_anyway=True)
-
     @rule(node=NODE, error=FINAL)
     def refuse_for_good(self, node: int, error: ErrorCode) -> None:
         self.world.process(node, error)
-
-    @rule(node=NODE)
-    def answer(self, node: int) -> None:
-        self.world.answer(node)
-
-    @rule(node=NODE)
-    def lose_connection(self, node: int) -> None:
-        self.world.lose_connection(node)
-
-    @rule(node=NODE)
-    def process_zombie(self, node: int) -> None:
-        self.world.process_zombie(node)
-
-    @rule(partition=PARTITION, node=NODE)
-    def move_leader(self, partition: int, node: int) -> None:
-        # A deposed leader's connection does not outlive it in this model, but its requests may.
-        self.world.move_leader(partition, node)
-
-    @rule()
-    def recover(self) -> None:
-        self.world.recover()
 
     @precondition(lambda self: self.world.wants_connection)
     @rule()
@@ -94,15 +58,11 @@ class SenderAgainstFaults(RuleBasedStateMachine):
     def refuse_producer_id(self) -> None:
         self.world.refuse_producer_id(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-    @rule(seconds=st.sampled_from([0.05, 0.3, 3.0, 21.0]))
-    def pass_time(self, seconds: float) -> None:
-        self.world.expire(seconds)
-
     @invariant()
     def memory_is_bounded(self) -> None:
         accumulator = self.world.accumulator
         reserved = sum(batch.reserved_bytes for batch in accumulator.batches())
-        assert accumulator.used_bytes == reserved <= accumulator.buffer_memory_bytes
+        assert accumulator.used_bytes == reserved <= accumulator.buffer_memory
 
     def teardown(self) -> None:
         finish(self.world)

@@ -5,27 +5,18 @@ from __future__ import annotations
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
+from minikafka_client import errors
 from minikafka_client.core.transaction import TRANSITIONS, TransactionMachine, TransactionState
-from minikafka_client.errors import (
-    BrokerError,
-    CommitFailedError,
-    CommitUnknownError,
-    FencedError,
-    KafkaError,
-    RequestTimeoutError,
-    TransactionAbortableError,
-    TransactionStateError,
-)
 from minikafka_client.types import GroupMetadata, PreparedTransactionState, TopicPartition
 
 S = TransactionState
 MEMBER = GroupMetadata("g", 3, "m", "instance")
-LOST = RequestTimeoutError("lost")
+LOST = errors.RequestTimeoutError("lost")
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def machine_in(state: TransactionState, version: int = 0) -> TransactionMachine:
-    """A machine that has come to a state the usual way."""
+    """A machine that has reached a state the usual way."""
     machine = TransactionMachine("id")
     if state is S.UNINITIALIZED:
         return machine
@@ -44,7 +35,7 @@ def machine_in(state: TransactionState, version: int = 0) -> TransactionMachine:
     elif state is S.ABORTABLE:
         machine.lose(LOST)
     elif state is S.FATAL:
-        machine.fail(BrokerError(ErrorCode.PRODUCER_FENCED))
+        machine.fail(errors.BrokerError(ErrorCode.PRODUCER_FENCED))
     return machine
 
 
@@ -63,7 +54,7 @@ def test_only_ready_begins(state: TransactionState) -> None:
         machine.begin()
         assert machine.state is S.OPEN
         return
-    expected = FencedError if state is S.FATAL else TransactionStateError
+    expected = errors.FencedError if state is S.FATAL else errors.TransactionStateError
     with pytest.raises(expected):
         machine.begin()
     assert machine.state is state
@@ -76,11 +67,11 @@ def test_only_an_open_transaction_takes_records(state: TransactionState) -> None
     if state is S.OPEN:
         machine.check_open()
         return
-    expected: type[KafkaError] = TransactionStateError
+    expected: type[errors.KafkaError] = errors.TransactionStateError
     if state is S.ABORTABLE:
-        expected = TransactionAbortableError
+        expected = errors.TransactionAbortableError
     elif state is S.FATAL:
-        expected = FencedError
+        expected = errors.FencedError
     with pytest.raises(expected) as caught:
         machine.check_open()
     with pytest.raises(expected):
@@ -100,13 +91,13 @@ def test_a_loss_is_one_only_within_a_transaction(state: TransactionState) -> Non
 @pytest.mark.parametrize("state", S)
 def test_every_state_ends_with_a_fatal_error(state: TransactionState) -> None:
     machine = machine_in(state)
-    first = machine.fail(BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+    first = machine.fail(errors.BrokerError(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
     assert machine.state is S.FATAL
     assert machine.fail(LOST) is first
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(errors.KafkaError) as caught:
         machine.abort()
     assert caught.value is first
-    machine.begin_anew()
+    machine.reinitialize()
     machine.granted(8, 0, 2)
     machine.begin()
     machine.check_open()
@@ -121,11 +112,11 @@ def test_what_is_open_can_be_aborted(state: TransactionState) -> None:
 
 
 def test_what_is_not_open_cannot_be_aborted_or_ended() -> None:
-    with pytest.raises(TransactionStateError):
+    with pytest.raises(errors.TransactionStateError):
         machine_in(S.READY).abort()
-    with pytest.raises(TransactionStateError):
+    with pytest.raises(errors.TransactionStateError):
         machine_in(S.PREPARED).abort()
-    with pytest.raises(TransactionStateError):
+    with pytest.raises(errors.TransactionStateError):
         machine_in(S.READY).ended()
 
 
@@ -138,9 +129,9 @@ def test_an_end_without_a_new_identity_keeps_the_old_one() -> None:
 def test_what_is_prepared_has_a_name_until_it_is_ended() -> None:
     machine = machine_in(S.PREPARED, version=2)
     assert machine.prepared == PreparedTransactionState(7, 0)
-    with pytest.raises(TransactionStateError, match=r"7:0.*complete_transaction"):
+    with pytest.raises(errors.TransactionStateError, match=r"7:0.*complete_transaction"):
         machine.begin()
-    with pytest.raises(TransactionStateError, match=r"nothing more.*complete_transaction"):
+    with pytest.raises(errors.TransactionStateError, match=r"nothing more.*complete_transaction"):
         machine.check_open()
     machine.ended(7, 1)
     assert (machine.state, machine.prepared) == (S.READY, PreparedTransactionState())
@@ -150,7 +141,7 @@ def test_a_transaction_in_which_nothing_was_sent_has_no_name() -> None:
     machine = machine_in(S.OPEN, version=2)
     machine.prepare()
     assert machine.is_prepared() == PreparedTransactionState()  # the next one has the same epoch
-    with pytest.raises(TransactionStateError, match="empty"):
+    with pytest.raises(errors.TransactionStateError, match="empty"):
         machine.begin()
 
 
@@ -166,7 +157,7 @@ def test_what_a_predecessor_has_prepared_waits_for_a_decision() -> None:
 def test_a_new_beginning_forgets_what_was_prepared() -> None:
     machine = machine_in(S.PREPARED)
     machine.fail(LOST)
-    machine.begin_anew()
+    machine.reinitialize()
     assert machine.prepared == PreparedTransactionState()
 
 
@@ -184,52 +175,52 @@ def test_a_new_beginning_forgets_what_was_prepared() -> None:
 )
 def test_what_a_coordinators_refusal_means(code: ErrorCode, state: TransactionState) -> None:
     machine = machine_in(S.OPEN)
-    heard = machine.refused(BrokerError(code))
+    heard = machine.refused(errors.BrokerError(code))
     assert machine.state is state
-    assert isinstance(heard, TransactionAbortableError) is (state is S.ABORTABLE)
+    assert isinstance(heard, errors.TransactionAbortableError) is (state is S.ABORTABLE)
     fenced = code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-    assert isinstance(heard, FencedError) is fenced
+    assert isinstance(heard, errors.FencedError) is fenced
 
 
 @pytest.mark.parametrize(
     ("code", "is_in_doubt", "kind"),
     [
-        (ErrorCode.UNKNOWN_SERVER_ERROR, False, CommitUnknownError),
-        (ErrorCode.REQUEST_TIMED_OUT, True, CommitUnknownError),
-        (ErrorCode.REQUEST_TIMED_OUT, False, BrokerError),
-        (ErrorCode.PRODUCER_FENCED, True, CommitUnknownError),
-        (ErrorCode.PRODUCER_FENCED, False, FencedError),
-        (ErrorCode.TRANSACTION_ABORTABLE, True, BrokerError),
-        (ErrorCode.INVALID_TXN_STATE, True, BrokerError),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, False, errors.CommitUnknownError),
+        (ErrorCode.REQUEST_TIMED_OUT, True, errors.CommitUnknownError),
+        (ErrorCode.REQUEST_TIMED_OUT, False, errors.BrokerError),
+        (ErrorCode.PRODUCER_FENCED, True, errors.CommitUnknownError),
+        (ErrorCode.PRODUCER_FENCED, False, errors.FencedError),
+        (ErrorCode.TRANSACTION_ABORTABLE, True, errors.BrokerError),
+        (ErrorCode.INVALID_TXN_STATE, True, errors.BrokerError),
     ],
 )
-def test_only_an_answer_tells_that_nothing_is_committed(
-    code: ErrorCode, is_in_doubt: bool, kind: type[KafkaError]
+def test_only_an_answer_proves_that_nothing_is_committed(
+    code: ErrorCode, is_in_doubt: bool, kind: type[errors.KafkaError]
 ) -> None:
     machine = machine_in(S.COMMITTING)
-    machine.commit_refused(BrokerError(code), is_in_doubt=is_in_doubt)
+    machine.commit_refused(errors.BrokerError(code), is_in_doubt=is_in_doubt)
     assert type(machine.error) is kind
-    assert machine.state is (S.ABORTABLE if kind is BrokerError else S.FATAL)
+    assert machine.state is (S.ABORTABLE if kind is errors.BrokerError else S.FATAL)
 
 
 @pytest.mark.parametrize(
     ("code", "state", "kind"),
     [
-        (ErrorCode.ILLEGAL_GENERATION, S.ABORTABLE, CommitFailedError),
-        (ErrorCode.UNKNOWN_MEMBER_ID, S.ABORTABLE, CommitFailedError),
-        (ErrorCode.REBALANCE_IN_PROGRESS, S.ABORTABLE, CommitFailedError),
-        (ErrorCode.FENCED_INSTANCE_ID, S.ABORTABLE, FencedError),
-        (ErrorCode.INVALID_PRODUCER_EPOCH, S.ABORTABLE, TransactionAbortableError),
-        (ErrorCode.GROUP_AUTHORIZATION_FAILED, S.ABORTABLE, TransactionAbortableError),
-        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, S.ABORTABLE, TransactionAbortableError),
-        (ErrorCode.PRODUCER_FENCED, S.FATAL, FencedError),
+        (ErrorCode.ILLEGAL_GENERATION, S.ABORTABLE, errors.CommitFailedError),
+        (ErrorCode.UNKNOWN_MEMBER_ID, S.ABORTABLE, errors.CommitFailedError),
+        (ErrorCode.REBALANCE_IN_PROGRESS, S.ABORTABLE, errors.CommitFailedError),
+        (ErrorCode.FENCED_INSTANCE_ID, S.ABORTABLE, errors.FencedError),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, S.ABORTABLE, errors.TransactionAbortableError),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, S.ABORTABLE, errors.TransactionAbortableError),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, S.ABORTABLE, errors.TransactionAbortableError),
+        (ErrorCode.PRODUCER_FENCED, S.FATAL, errors.FencedError),
     ],
 )
 def test_what_a_groups_refusal_means(
-    code: ErrorCode, state: TransactionState, kind: type[KafkaError]
+    code: ErrorCode, state: TransactionState, kind: type[errors.KafkaError]
 ) -> None:
     machine = machine_in(S.OPEN)
-    assert isinstance(machine.offsets_refused(BrokerError(code), MEMBER), kind)
+    assert isinstance(machine.offsets_refused(errors.BrokerError(code), MEMBER), kind)
     assert machine.state is state
     assert machine.needs_new_epoch is (code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
@@ -256,7 +247,7 @@ def test_partitions_are_added_one_request_at_a_time() -> None:
     machine.partitions_added(None)
     assert machine.may_send_to(P0)
     assert machine.take_wanted() == {P1}
-    machine.partitions_added(BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    machine.partitions_added(errors.BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assert machine.state is S.ABORTABLE
     assert machine.needs_new_epoch
     assert not machine.may_send_to(P0)

@@ -5,16 +5,11 @@ from __future__ import annotations
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
+from minikafka_client import errors
 from minikafka_client.core.producer_batch import BatchState, ProducerBatch
-from minikafka_client.core.sender_messages import PartitionsAdded, SendProduce
+from minikafka_client.core.sender import PartitionsAdded, SendProduce
 from minikafka_client.core.transaction import TransactionState
 from minikafka_client.core.transactional_sender import LAST_VERSION_WITHOUT_ADDING
-from minikafka_client.errors import (
-    BrokerError,
-    DeliveryTimeoutError,
-    KafkaError,
-    TransactionAbortedError,
-)
 from tests.client.core.transaction_world import TransactionWorld
 
 VERSIONS = pytest.mark.parametrize("version", [0, 2])
@@ -39,7 +34,12 @@ def send(world: TransactionWorld, partition: int, value: bytes) -> ProducerBatch
     return world.handles[-1][0]
 
 
-def error_of(batch: ProducerBatch) -> KafkaError | None:
+def check_commit(world: TransactionWorld) -> None:
+    assert world.commit()
+    world.check_transactions()
+
+
+def error_of(batch: ProducerBatch) -> errors.KafkaError | None:
     assert batch.state is BatchState.DONE
     return batch.error
 
@@ -61,8 +61,7 @@ def test_batches_wait_until_their_partition_is_added() -> None:
     assert [len(world.in_flight[node]) for node in (1, 2)] == [1, 0]
     world.add()
     assert [len(world.in_flight[node]) for node in (1, 2)] == [1, 1]
-    assert world.commit()
-    world.check_transactions()
+    check_commit(world)
 
 
 def test_from_version_2_on_nothing_is_added() -> None:
@@ -84,15 +83,14 @@ def test_requests_name_the_transaction_and_their_version(version: int) -> None:
 
 
 @VERSIONS
-def test_sequences_go_on_or_begin_again_with_the_epoch(version: int) -> None:
+def test_sequences_continue_or_restart_with_the_epoch(version: int) -> None:
     world = open_world(version)
     world.commit()
     world.begin()
     send(world, 0, b"a")
     world.settle()
     assert world.accumulator.queues["topic", 0].next_sequence == (2 if version == 0 else 1)
-    assert world.commit()
-    world.check_transactions()
+    check_commit(world)
 
 
 @VERSIONS
@@ -103,7 +101,7 @@ def test_an_abort_drops_what_is_unsent_and_awaits_what_is_under_way(version: int
     unsent = world.handles[-1][0]
     world.machine.abort()
     world.expire()
-    assert isinstance(error_of(unsent), TransactionAbortedError)
+    assert isinstance(error_of(unsent), errors.TransactionAbortedError)
     assert sent.state is BatchState.SENT
     world.process(1)
     world.answer(1)
@@ -130,8 +128,7 @@ def test_what_passes_is_repeated_within_the_transaction(version: int) -> None:
     world.process(1, ErrorCode.NOT_ENOUGH_REPLICAS)
     world.answer(1)
     assert batch.state is BatchState.RETRY
-    assert world.commit()
-    world.check_transactions()
+    check_commit(world)
 
 
 @VERSIONS
@@ -159,14 +156,13 @@ def test_a_batch_that_is_refused_takes_the_transaction_with_it(
     assert error is not None
     assert error.code is code
     dropped = error_of(other)
-    assert isinstance(dropped, TransactionAbortedError)
+    assert isinstance(dropped, errors.TransactionAbortedError)
     assert dropped.__cause__ is error
     assert world.machine.state is TransactionState.ABORTABLE
     assert not world.commit()
     world.begin()
     send(world, 0, b"again")
-    assert world.commit()
-    world.check_transactions()
+    check_commit(world)
 
 
 @pytest.mark.parametrize(
@@ -177,14 +173,14 @@ def test_a_batch_that_is_refused_takes_the_transaction_with_it(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     ],
 )
-def test_a_producer_that_is_fenced_is_of_no_use_any_more(code: ErrorCode) -> None:
+def test_a_producer_that_is_fenced_cannot_be_used_again(code: ErrorCode) -> None:
     world = open_world(2)
     send(world, 0, b"a")
     world.process(1, code)
     world.answer(1)
     assert world.machine.state is TransactionState.FATAL
     assert not world.accumulator.batches()
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(errors.KafkaError) as caught:
         world.machine.check_open()
     assert caught.value.code is code
 
@@ -199,8 +195,7 @@ def test_out_of_order_behind_an_undecided_batch_was_to_be_expected(version: int)
     world.answer(1)
     world.answer(1)
     assert [first.state, second.state] == [BatchState.RETRY, BatchState.RETRY]
-    assert world.commit()
-    world.check_transactions()
+    check_commit(world)
 
 
 @VERSIONS
@@ -208,14 +203,13 @@ def test_a_batch_that_takes_too_long_takes_the_transaction_with_it(version: int)
     world = open_world(version, delivery_timeout_s=20.0)
     batch = send(world, 0, b"a")
     world.expire(20.0)
-    assert isinstance(error_of(batch), DeliveryTimeoutError)
+    assert isinstance(error_of(batch), errors.DeliveryTimeoutError)
     assert world.machine.state is TransactionState.ABORTABLE
     assert world.machine.needs_new_epoch
     assert not world.commit()
     world.begin()
     send(world, 0, b"b")
-    assert world.commit()
-    world.check_transactions()
+    check_commit(world)
 
 
 def test_a_partition_that_cannot_be_added_takes_the_transaction_with_it() -> None:
@@ -224,7 +218,7 @@ def test_a_partition_that_cannot_be_added_takes_the_transaction_with_it() -> Non
     batch = send(world, 0, b"a")
     world.connect(1)
     world.add(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    assert isinstance(error_of(batch), TransactionAbortedError)
+    assert isinstance(error_of(batch), errors.TransactionAbortedError)
     assert world.machine.state is TransactionState.ABORTABLE
 
 
@@ -236,7 +230,7 @@ def test_an_answer_to_an_addition_that_was_given_up_means_nothing() -> None:
     assert len(world.asked_to_add) == 1
     world.abort()
     assert world.epoch == 1  # it may still arrive
-    late = PartitionsAdded(BrokerError(ErrorCode.PRODUCER_FENCED))
+    late = PartitionsAdded(errors.BrokerError(ErrorCode.PRODUCER_FENCED))
     world.run(world.sender.handle(late, world.now))
     assert world.machine.state is TransactionState.READY
 
@@ -248,8 +242,7 @@ def test_the_parts_of_a_batch_that_is_too_large_belong_to_the_transaction(versio
         world.send(0, b"%d" % number)
     world.batch_size_bytes_max = 90
     world.accumulator.close_all()
-    assert world.commit()
-    world.check_transactions()
+    check_commit(world)
 
 
 @VERSIONS
@@ -263,5 +256,4 @@ def test_what_comes_late_belongs_to_no_other_transaction(version: int) -> None:
     world.settle()
     world.process_zombie(1)
     send(world, 0, b"and one more")
-    assert world.commit()
-    world.check_transactions()
+    check_commit(world)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import initialize, rule
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka_client.core.transaction import TransactionState
 from minikafka_client.errors import TransactionAbortableError
-from tests.client.core.sender_world import NODES
+from tests.client.core.sender_faults import NODE, PARTITION, SenderFaults
 from tests.client.core.transaction_world import TransactionWorld
 
-NODE = st.sampled_from(NODES)
 PASSING = st.sampled_from(
     [
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -32,14 +31,16 @@ LOST = st.sampled_from(
 )
 
 
-class TransactionsAgainstFaults(RuleBasedStateMachine):
+class TransactionsAgainstFaults(SenderFaults):
+    world: TransactionWorld
+
     @initialize(version=st.sampled_from([0, 2]))
     def open(self, version: int) -> None:
         self.world = TransactionWorld(version, delivery_timeout_s=20.0)
         self.count = 0
         self.world.begin()
 
-    @rule(partition=st.integers(0, 1), count=st.integers(1, 6))
+    @rule(partition=PARTITION, count=st.integers(1, 6))
     def send(self, partition: int, count: int) -> None:
         for _ in range(count):
             self.count += 1
@@ -49,55 +50,17 @@ class TransactionsAgainstFaults(RuleBasedStateMachine):
                 assert self.world.machine.state is TransactionState.ABORTABLE
         self.world.expire()
 
-    @rule(node=NODE, count=st.integers(1, 5))
-    def process_and_answer(self, node: int, count: int) -> None:
-        for _ in range(count):
-            self.world.process(node)
-            self.world.answer(node)
-
-    @rule(node=NODE)
-    def process(self, node: int) -> None:
-        self.world.process(node)
-
     @rule(node=NODE, error=PASSING)
     def refuse_for_now(self, node: int, error: ErrorCode) -> None:
         self.world.process(node, error)
-
-    @rule(node=NODE)
-    def append_but_say_timed_out(self, node: int) -> None:
-        self.world.process(node, ErrorCode.REQUEST_TIMED_OUT, append_anyway=True)
 
     @rule(node=NODE, error=LOST)
     def refuse_for_good(self, node: int, error: ErrorCode) -> None:
         self.world.process(node, error)
 
-    @rule(node=NODE)
-    def answer(self, node: int) -> None:
-        self.world.answer(node)
-
-    @rule(node=NODE)
-    def lose_connection(self, node: int) -> None:
-        self.world.lose_connection(node)
-
-    @rule(node=NODE)
-    def process_zombie(self, node: int) -> None:
-        self.world.process_zombie(node)
-
-    @rule(partition=st.integers(0, 1), node=NODE)
-    def move_leader(self, partition: int, node: int) -> None:
-        self.world.move_leader(partition, node)
-
-    @rule()
-    def recover(self) -> None:
-        self.world.recover()
-
     @rule(is_lost=st.booleans())
     def add_partitions(self, is_lost: bool) -> None:
         self.world.add(is_lost=is_lost)
-
-    @rule(seconds=st.sampled_from([0.05, 0.3, 3.0, 21.0]))
-    def pass_time(self, seconds: float) -> None:
-        self.world.expire(seconds)
 
     @rule(commits=st.booleans())
     def end(self, commits: bool) -> None:
@@ -131,7 +94,7 @@ def test_without_faults_every_prepared_transaction_ends_as_decided(is_by_another
             world.send(each % 2, b"%d-%d" % (number, each))
         assert world.prepare_and_decide(commits=number % 3 > 0, is_by_another=is_by_another)
     assert world.epoch == (40 if is_by_another else 20)
-    assert world.fates == [number % 3 > 0 for number in range(20)]
+    assert world.outcomes == [number % 3 > 0 for number in range(20)]
     world.check_transactions()
 
 

@@ -1,4 +1,4 @@
-"""Logs that were truncated, topics made anew, replicas in place of leaders (KIP-320, 516, 392)."""
+"""Logs that were truncated, topics recreated, replicas in place of leaders (KIP-320, 516, 392)."""
 
 from __future__ import annotations
 
@@ -7,24 +7,19 @@ import logging
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.fetch import LeaderIdAndEpoch
+from minikafka.protocol.messages import fetch
+from minikafka_client import types
 from minikafka_client.core.partition_reader import PartitionReader, Phase
 from minikafka_client.errors import LogTruncationError, NoOffsetError
-from minikafka_client.types import (
-    EARLIEST,
-    AutoOffsetReset,
-    ConsumerRecord,
-    OffsetAndMetadata,
-    TopicPartition,
-)
 from tests.client.core.fetcher_world import World, config
 from tests.client.core.sender_world import TOPIC
 
-WHERE = TopicPartition(TOPIC, 0)
+WHERE = types.TopicPartition(TOPIC, 0)
 
 
 def reading(
-    reset: AutoOffsetReset = AutoOffsetReset.EARLIEST, epochs: tuple[int, ...] = (0, 0, 0)
+    reset: types.AutoOffsetReset = types.AutoOffsetReset.EARLIEST,
+    epochs: tuple[int, ...] = (0, 0, 0),
 ) -> World:
     """A world whose partition 0 has one batch of three records per epoch, led by node 1."""
     world = World(settings=config(auto_offset_reset=reset), record_count=0)
@@ -36,7 +31,7 @@ def reading(
 
 
 def take_all(world: World) -> list[int]:
-    taken: list[ConsumerRecord] = []
+    taken: list[types.ConsumerRecord] = []
     while found := world.take():
         taken += found
     return [record.offset for record in taken]
@@ -75,9 +70,9 @@ def test_a_new_epoch_alone_is_no_truncation() -> None:
     assert asked(world, 2) == [(12, 1)]
 
 
-@pytest.mark.parametrize("reset", [AutoOffsetReset.EARLIEST, AutoOffsetReset.LATEST])
-def test_after_a_truncation_reading_goes_on_where_the_logs_part(
-    reset: AutoOffsetReset, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("reset", [types.AutoOffsetReset.EARLIEST, types.AutoOffsetReset.LATEST])
+def test_after_a_truncation_reading_continues_where_the_logs_diverge(
+    reset: types.AutoOffsetReset, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = reading(reset)
     world.answer(1)
@@ -92,8 +87,8 @@ def test_after_a_truncation_reading_goes_on_where_the_logs_part(
     assert take_all(world) == [3, 4, 5]
 
 
-def test_without_a_reset_policy_the_application_hears_where_the_logs_part() -> None:
-    world = reading(AutoOffsetReset.NONE)
+def test_without_a_reset_policy_the_error_says_where_the_logs_diverge() -> None:
+    world = reading(types.AutoOffsetReset.NONE)
     world.answer(1)
     take_all(world)
     world.logs[0].truncate(3)
@@ -104,8 +99,10 @@ def test_without_a_reset_policy_the_application_hears_where_the_logs_part() -> N
     assert isinstance(error, LogTruncationError)
     assert isinstance(error, NoOffsetError)  # whoever handles the one handles the other
     assert error.partition == WHERE
-    assert error.position == OffsetAndMetadata(9, "", -1)  # nobody settled what was handed out
-    assert error.divergent_offset == OffsetAndMetadata(3, "", 0)
+    assert error.position == types.OffsetAndMetadata(
+        9, "", -1
+    )  # nobody settled what was handed out
+    assert error.divergent_offset == types.OffsetAndMetadata(3, "", 0)
     assert "truncated to offset 3, and records before 9 were read; seek to 3" in str(error)
     reader.seek(3, 0)
     world.expire()
@@ -113,8 +110,8 @@ def test_without_a_reset_policy_the_application_hears_where_the_logs_part() -> N
     assert take_all(world) == [3, 4, 5]
 
 
-def test_what_nobody_has_seen_is_fetched_again_without_a_word() -> None:
-    world = reading(AutoOffsetReset.NONE, epochs=(0,))
+def test_what_was_not_consumed_is_fetched_again_silently() -> None:
+    world = reading(types.AutoOffsetReset.NONE, epochs=(0,))
     world.answer(1)
     for epoch in (0, 1):
         world.logs[0].append(epoch)
@@ -131,7 +128,7 @@ def test_what_nobody_has_seen_is_fetched_again_without_a_word() -> None:
 
 
 def test_a_run_in_the_application_s_hands_comes_before_the_news() -> None:
-    world = reading(AutoOffsetReset.NONE)
+    world = reading(types.AutoOffsetReset.NONE)
     world.answer(1)
     reader = world.reader(0)
     run = reader.fetched.popleft()  # the application works on it
@@ -157,7 +154,7 @@ def test_an_epoch_that_was_only_guessed_too_high_is_put_right() -> None:
 
 
 def test_a_committed_offset_of_a_truncated_log_is_noticed() -> None:
-    world = World(settings=config(auto_offset_reset=AutoOffsetReset.NONE), record_count=0)
+    world = World(settings=config(auto_offset_reset=types.AutoOffsetReset.NONE), record_count=0)
     world.logs[0].append(0)
     world.assign(0, None)
     world.reader(0).seek(9, 0)
@@ -166,14 +163,14 @@ def test_a_committed_offset_of_a_truncated_log_is_noticed() -> None:
     world.answer(1)
     error = world.reader(0).error
     assert isinstance(error, LogTruncationError)
-    assert error.position == OffsetAndMetadata(9, "", 0)
-    assert error.divergent_offset == OffsetAndMetadata(3, "", 0)
+    assert error.position == types.OffsetAndMetadata(9, "", 0)
+    assert error.divergent_offset == types.OffsetAndMetadata(3, "", 0)
 
 
-# --- topics made anew ---
+# --- topics recreated ---
 
 
-def made_anew(reset: AutoOffsetReset) -> World:
+def recreated(reset: types.AutoOffsetReset) -> World:
     world = World(settings=config(auto_offset_reset=reset), record_count=9)
     world.topic_id = b"a" * 16
     world.update_metadata()
@@ -185,22 +182,22 @@ def made_anew(reset: AutoOffsetReset) -> World:
     return world
 
 
-@pytest.mark.parametrize("reset", [AutoOffsetReset.EARLIEST, AutoOffsetReset.LATEST])
-def test_a_topic_made_anew_is_read_from_the_beginning(
-    reset: AutoOffsetReset, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("reset", [types.AutoOffsetReset.EARLIEST, types.AutoOffsetReset.LATEST])
+def test_a_topic_recreated_is_read_from_the_beginning(
+    reset: types.AutoOffsetReset, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = made_anew(reset)
+    world = recreated(reset)
     assert take_all(world) == list(range(9))
     with caplog.at_level(logging.WARNING):
         world.answer(1, [ErrorCode.UNKNOWN_TOPIC_ID])
         world.expire(0.2)
-    assert "topic 'topic' was deleted and made anew" in caplog.text
+    assert "topic 'topic' was deleted and recreated" in caplog.text
     reader = world.reader(0)
-    assert (reader.phase, reader.reset_to) == (Phase.RESETTING, EARLIEST)
+    assert (reader.phase, reader.reset_to) == (Phase.RESETTING, types.EARLIEST)
 
 
-def test_a_topic_made_anew_is_an_error_without_a_reset() -> None:
-    world = made_anew(AutoOffsetReset.NONE)
+def test_a_topic_recreated_is_an_error_without_a_reset() -> None:
+    world = recreated(types.AutoOffsetReset.NONE)
     take_all(world)
     world.answer(1, [ErrorCode.UNKNOWN_TOPIC_ID])
     world.expire(0.2)
@@ -209,8 +206,8 @@ def test_a_topic_made_anew_is_an_error_without_a_reset() -> None:
     assert error.divergent_offset.offset == 0
 
 
-def test_records_of_the_old_topic_that_nobody_has_seen_are_dropped() -> None:
-    world = made_anew(AutoOffsetReset.EARLIEST)
+def test_records_of_the_old_topic_that_were_not_consumed_are_dropped() -> None:
+    world = recreated(types.AutoOffsetReset.EARLIEST)
     world.answer(1, [ErrorCode.UNKNOWN_TOPIC_ID])
     world.expire(0.2)
     assert phase_of(world.reader(0)) is Phase.RESETTING
@@ -218,7 +215,7 @@ def test_records_of_the_old_topic_that_nobody_has_seen_are_dropped() -> None:
 
 
 def test_a_run_in_the_application_s_hands_comes_before_the_new_topic() -> None:
-    world = made_anew(AutoOffsetReset.EARLIEST)
+    world = recreated(types.AutoOffsetReset.EARLIEST)
     reader = world.reader(0)
     run = reader.fetched.popleft()
     world.answer(1, [ErrorCode.UNKNOWN_TOPIC_ID])
@@ -229,7 +226,7 @@ def test_a_run_in_the_application_s_hands_comes_before_the_new_topic() -> None:
     assert phase_of(reader) is Phase.RESETTING
 
 
-def test_a_topic_whose_id_was_not_known_is_not_made_anew() -> None:
+def test_a_topic_whose_id_was_not_known_is_not_recreated() -> None:
     world = World(record_count=9)
     world.assign(0)
     world.recover()
@@ -268,7 +265,7 @@ def test_the_replica_that_the_leader_names_is_read_from() -> None:
     assert len(asked(world, 2)) == 1
 
 
-def test_a_follower_is_not_asked_for_truncations_which_it_could_not_tell_from_lag() -> None:
+def test_a_follower_is_not_asked_for_truncations_because_lag_looks_the_same() -> None:
     world = near_two()
     [(offset, epoch)] = asked(world, 2)
     assert offset > 0
@@ -326,7 +323,7 @@ def test_a_leader_that_a_refusal_names_is_asked_without_a_pause() -> None:
     world.move_leader(0, 2)
     world.answer(2)
     world.in_flight[2].clear()
-    world.answer(1, new_leader=LeaderIdAndEpoch(leader_id=2, leader_epoch=1))
+    world.answer(1, new_leader=fetch.LeaderIdAndEpoch(leader_id=2, leader_epoch=1))
     assert world.reader(0).retry_at == 0.0
 
 

@@ -6,28 +6,20 @@ from hypothesis import strategies as st
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.frames import encode_response
-from minikafka.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-)
-from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from minikafka.protocol.messages import api_versions
+from minikafka.protocol.messages import heartbeat as heartbeat_api
+from minikafka.protocol.messages import metadata as metadata_api
 from minikafka.protocol.schema import Message
+from minikafka_client import errors
 from minikafka_client.core.wire import Answer, Wire
-from minikafka_client.errors import (
-    ConnectionLostError,
-    UnreadableResponseError,
-    UnsendableRequestError,
-)
 
 
 def frame_of(response: Message, version: int, correlation_id: int) -> memoryview:
     return memoryview(b"".join(encode_response(response, version, correlation_id))[4:])
 
 
-def heartbeat() -> HeartbeatRequest:
-    return HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+def heartbeat() -> heartbeat_api.Request:
+    return heartbeat_api.Request(group_id="g", generation_id=1, member_id="m")
 
 
 def submit(wire: Wire, request: Message, version: int, deadline: float = 10.0) -> list[Answer]:
@@ -39,13 +31,13 @@ def submit(wire: Wire, request: Message, version: int, deadline: float = 10.0) -
 def test_pipelined_requests_are_answered_in_order() -> None:
     wire = Wire("client")
     first = submit(wire, heartbeat(), 4)
-    second = submit(wire, MetadataRequest(topics=[]), 9)
+    second = submit(wire, metadata_api.Request(topics=[]), 9)
     assert len(wire) == 2
-    wire.receive(frame_of(HeartbeatResponse(error_code=27), 4, 0))
-    assert (first, second) == ([HeartbeatResponse(error_code=27)], [])
-    metadata = MetadataResponse(brokers=[], topics=[])
+    wire.receive(frame_of(heartbeat_api.Response(error_code=27), 4, 0))
+    assert (first, second) == ([heartbeat_api.Response(error_code=27)], [])
+    metadata = metadata_api.Response(brokers=[], topics=[])
     wire.receive(frame_of(metadata, 9, 1))
-    assert isinstance(second[0], MetadataResponse)
+    assert isinstance(second[0], metadata_api.Response)
     assert len(wire) == 0
 
 
@@ -54,47 +46,49 @@ def test_a_request_without_a_response_takes_a_number_but_waits_for_nothing() -> 
     wire.encode(heartbeat(), 4)
     assert len(wire) == 0
     answers = submit(wire, heartbeat(), 4)
-    wire.receive(frame_of(HeartbeatResponse(error_code=0), 4, 1))
-    assert answers == [HeartbeatResponse(error_code=0)]
+    wire.receive(frame_of(heartbeat_api.Response(error_code=0), 4, 1))
+    assert answers == [heartbeat_api.Response(error_code=0)]
 
 
 def test_a_request_that_cannot_be_encoded_is_not_waited_for() -> None:
     wire = Wire("client")
-    with pytest.raises(UnsendableRequestError):
-        submit(wire, HeartbeatRequest(group_id="g", generation_id=2**40, member_id="m"), 4)
+    with pytest.raises(errors.UnsendableRequestError):
+        submit(wire, heartbeat_api.Request(group_id="g", generation_id=2**40, member_id="m"), 4)
     assert len(wire) == 0
 
 
 def test_an_answer_out_of_step_is_refused() -> None:
     wire = Wire("client")
     submit(wire, heartbeat(), 4)
-    with pytest.raises(UnreadableResponseError, match="answered request 7, but 0 is the next"):
-        wire.receive(frame_of(HeartbeatResponse(error_code=0), 4, 7))
+    with pytest.raises(
+        errors.UnreadableResponseError, match="answered request 7, but 0 is the next"
+    ):
+        wire.receive(frame_of(heartbeat_api.Response(error_code=0), 4, 7))
 
 
 def test_an_answer_to_nothing_is_refused() -> None:
-    with pytest.raises(UnreadableResponseError, match="answer no request"):
+    with pytest.raises(errors.UnreadableResponseError, match="answer no request"):
         Wire("client").receive(memoryview(b"HTTP/1.1 400"))
 
 
 @given(garbage=st.binary(max_size=40))
 def test_garbage_is_an_unreadable_response_and_nothing_else(garbage: bytes) -> None:
     wire = Wire("client")
-    answers = submit(wire, MetadataRequest(topics=[]), 9)
+    answers = submit(wire, metadata_api.Request(topics=[]), 9)
     try:
         wire.receive(memoryview(bytes(4) + garbage))
-    except UnreadableResponseError:
+    except errors.UnreadableResponseError:
         assert answers == []
     else:
-        assert isinstance(answers[0], MetadataResponse)
+        assert isinstance(answers[0], metadata_api.Response)
 
 
 def test_a_refused_api_versions_is_read_in_version_0() -> None:
     wire = Wire("client")
-    answers = submit(wire, ApiVersionsRequest(), 4)
-    refused = ApiVersionsResponse(
+    answers = submit(wire, api_versions.Request(), 4)
+    refused = api_versions.Response(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[ApiVersion(api_key=18, min_version=0, max_version=2)],
+        api_keys=[api_versions.ApiVersion(api_key=18, min_version=0, max_version=2)],
     )
     wire.receive(frame_of(refused, 0, 0))
     assert answers == [refused]
@@ -102,22 +96,22 @@ def test_a_refused_api_versions_is_read_in_version_0() -> None:
 
 def test_a_carelessly_refused_api_versions_is_understood_by_its_code() -> None:
     wire = Wire("client")
-    answers = submit(wire, ApiVersionsRequest(), 4)
+    answers = submit(wire, api_versions.Request(), 4)
     wire.receive(memoryview(b"\0\0\0\0" + b"\0\x23" + b"\x01\0\x12\0\0\0\x03" + bytes(4)))
-    assert answers == [ApiVersionsResponse(error_code=35, api_keys=[])]
+    assert answers == [api_versions.Response(error_code=35, api_keys=[])]
 
 
 def test_an_api_versions_without_a_code_is_unreadable() -> None:
     wire = Wire("client")
-    submit(wire, ApiVersionsRequest(), 4)
-    with pytest.raises(UnreadableResponseError):
+    submit(wire, api_versions.Request(), 4)
+    with pytest.raises(errors.UnreadableResponseError):
         wire.receive(memoryview(b"\0\0\0\0\0"))
 
 
 def test_a_lost_connection_answers_everything() -> None:
     wire = Wire("client")
     answers = [submit(wire, heartbeat(), 4) for _ in range(3)]
-    lost = ConnectionLostError("gone")
+    lost = errors.ConnectionLostError("gone")
     wire.fail(lost)
     assert answers == [[lost]] * 3
     assert len(wire) == 0
@@ -139,6 +133,6 @@ def test_numbers_wrap_before_they_turn_negative() -> None:
     wire._next_correlation_id = 0x7FFFFFFF
     answers = submit(wire, heartbeat(), 4)
     submit(wire, heartbeat(), 4)
-    wire.receive(frame_of(HeartbeatResponse(error_code=0), 4, 0x7FFFFFFF))
-    wire.receive(frame_of(HeartbeatResponse(error_code=0), 4, 0))
+    wire.receive(frame_of(heartbeat_api.Response(error_code=0), 4, 0x7FFFFFFF))
+    wire.receive(frame_of(heartbeat_api.Response(error_code=0), 4, 0))
     assert len(answers) == 1

@@ -6,13 +6,8 @@ from typing import Any
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.records import parse_batch_header
+from minikafka_client.core import sender
 from minikafka_client.core.backoff import Backoff
-from minikafka_client.core.sender_messages import (
-    AddPartitions,
-    Effect,
-    PartitionsAdded,
-    ProducerIdGranted,
-)
 from minikafka_client.core.transaction import TransactionMachine, TransactionState
 from minikafka_client.core.transactional_sender import TransactionalSender
 from minikafka_client.errors import BrokerError, ConnectionLostError
@@ -47,11 +42,11 @@ class TransactionLog(PartitionLog):
 
 
 class TransactionWorld(World):
-    """What the trio face does with the coordinator, without waiting.
+    """What the trio API does with the coordinator, without waiting.
 
     Attributes:
         number: of the transaction that the coordinator thinks is next, or open.
-        fates: of each transaction that has ended, whether it was committed.
+        outcomes: of each transaction that has ended, whether it was committed.
         plan: of each transaction, the values sent to each partition.
         added: the partitions that are in the open transaction.
     """
@@ -68,7 +63,7 @@ class TransactionWorld(World):
         self.logs = list(self.transaction_logs)
         self.epoch = 0
         self.number = 0
-        self.fates: list[bool] = []
+        self.outcomes: list[bool] = []
         self.plan: list[list[list[bytes]]] = []
         self.added: set[int] = set()
         self.asked_to_add: list[frozenset[int]] = []
@@ -81,7 +76,7 @@ class TransactionWorld(World):
         self._tell_sender()
 
     def _tell_sender(self) -> None:
-        granted = ProducerIdGranted(self.machine.producer_id, self.machine.producer_epoch)
+        granted = sender.ProducerIdGranted(self.machine.producer_id, self.machine.producer_epoch)
         self.run(self.sender.handle(granted, self.now))
 
     def confirm(self, partition: int, epoch: int) -> ErrorCode:
@@ -93,17 +88,17 @@ class TransactionWorld(World):
         return ErrorCode.NONE if partition in self.added else ErrorCode.INVALID_TXN_STATE
 
     def add(self, error: ErrorCode = ErrorCode.NONE, *, is_lost: bool = False) -> None:
-        """Answer AddPartitionsToTxn; ``is_lost``: it is done, and nobody hears of it."""
+        """Answer AddPartitionsToTxn; ``is_lost``: it is done, and the answer is lost."""
         if not self.asked_to_add:
             return
         partitions = self.asked_to_add.pop(0)
         if not error:
             self.added |= partitions
         failure = BrokerError(error) if error else ConnectionLostError("lost") if is_lost else None
-        self.run(self.sender.handle(PartitionsAdded(failure), self.now))
+        self.run(self.sender.handle(sender.PartitionsAdded(failure), self.now))
 
     def _end(self, *, commits: bool) -> None:
-        self.fates.append(commits)
+        self.outcomes.append(commits)
         self.number += 1
         if self.version >= 2:
             self.epoch += 1
@@ -122,10 +117,10 @@ class TransactionWorld(World):
             self.plan[-1][partition].append(value)
         return is_sent
 
-    def run(self, effects: list[Effect]) -> None:
+    def run(self, effects: list[sender.Effect]) -> None:
         super().run(effects)
         for effect in effects:
-            if isinstance(effect, AddPartitions):
+            if isinstance(effect, sender.AddPartitions):
                 self.asked_to_add.append(frozenset(each.partition for each in effect.partitions))
 
     def recover(self) -> None:
@@ -168,7 +163,7 @@ class TransactionWorld(World):
             return True
         if is_by_another and self.version >= 2:
             self.machine.fail(ConnectionLostError("the process is killed"))
-            self.machine.begin_anew()
+            self.machine.reinitialize()
             self.epoch += 1
             self.machine.granted(PRODUCER_ID, self.epoch, self.version, prepared)
             self._tell_sender()
@@ -196,7 +191,7 @@ class TransactionWorld(World):
             self._tell_sender()
 
     def _nothing_happened(self, *, commits: bool) -> None:
-        self.fates.append(commits)
+        self.outcomes.append(commits)
         self.number += 1
 
     # --- what must hold ---
@@ -210,7 +205,7 @@ class TransactionWorld(World):
             while self.zombies[node]:
                 self.process_zombie(node)
         for partition, log in enumerate(self.transaction_logs):
-            for number, is_committed in enumerate(self.fates):
+            for number, is_committed in enumerate(self.outcomes):
                 pairs = zip(log.values, log.owners, strict=True)
                 found = [value for value, owner in pairs if owner == number]
                 planned = self.plan[number][partition]
@@ -218,5 +213,5 @@ class TransactionWorld(World):
                     assert found == planned
                 else:
                     assert set(found) <= set(planned)
-            assert all(owner < len(self.fates) for owner in log.owners)
+            assert all(owner < len(self.outcomes) for owner in log.owners)
         assert self.accumulator.used_bytes == 0

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from minikafka_client import Producer
-from tests.client.trio_face.topics import new_topic
+from tests.client.trio_api.topics import new_topic
 
 FilledTopic = Callable[..., Awaitable[str]]
 
@@ -18,10 +18,16 @@ def filled_topic(bootstrap: str, new_name: Callable[[], str]) -> FilledTopic:
 
     async def fill(count: int, partitions: int = 1) -> str:
         topic = await new_topic(bootstrap, new_name(), partitions)
-        async with Producer(bootstrap, batch_size_bytes=300) as producer:
+        async with Producer(bootstrap, batch_size=300) as producer:
             for partition in range(partitions):
                 for number in range(count):
                     await producer.send(topic, b"%d" % number, partition=partition)
         return topic
 
     return fill
+
+
+@pytest.fixture
+async def topic(filled_topic: FilledTopic) -> str:
+    """A topic with 30 records in its partition."""
+    return await filled_topic(30)

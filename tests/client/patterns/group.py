@@ -15,5 +15,4 @@ async def committed(bootstrap: str, group_id: str) -> dict[int, int]:
 
 
 async def take(records: AsyncIterator[ConsumerRecord], count: int) -> list[int]:
-    """The offsets of the next records."""
     return [(await anext(records)).offset for _ in range(count)]

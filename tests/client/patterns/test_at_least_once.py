@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 
 from minikafka_client import CommitFailedError, KafkaError, TopicPartition
 from minikafka_client.patterns import AtLeastOnce
-from minikafka_client.trio_face.commits import CommitCallback, Offsets
+from minikafka_client.trio_api.commits import CommitCallback
+from minikafka_client.types import Offsets
 from tests.client.patterns.conftest import FilledTopic
 from tests.client.patterns.group import committed, take
 
 BOTH = pytest.mark.parametrize("in_background", [False, True], ids=["waiting", "in background"])
 
 
-def reader(
-    bootstrap: str, topic: str, *, in_background: bool = False, max_records: int = 10
-) -> AtLeastOnce:
-    return AtLeastOnce(
-        bootstrap, [topic], group_id=topic, in_background=in_background, max_records=max_records
-    )
+def reader(bootstrap: str, topic: str, **options: Any) -> AtLeastOnce:
+    return AtLeastOnce(bootstrap, [topic], group_id=topic, **{"max_records": 10} | options)
 
 
 @BOTH
 async def test_asking_for_more_commits_what_came_before(
-    bootstrap: str, filled_topic: FilledTopic, in_background: bool
+    bootstrap: str, topic: str, in_background: bool
 ) -> None:
-    topic = await filled_topic(30)
     async with reader(bootstrap, topic, in_background=in_background) as records:
         assert await take(records, 10) == list(range(10))
         assert await committed(bootstrap, topic) == {}
@@ -39,9 +37,8 @@ async def test_asking_for_more_commits_what_came_before(
 
 @BOTH
 async def test_leaving_commits_what_was_processed_and_nothing_else(
-    bootstrap: str, filled_topic: FilledTopic, in_background: bool
+    bootstrap: str, topic: str, in_background: bool
 ) -> None:
-    topic = await filled_topic(30)
     async with reader(bootstrap, topic, in_background=in_background) as records:
         async for record in records:
             if record.offset == 13:
@@ -53,9 +50,8 @@ async def test_leaving_commits_what_was_processed_and_nothing_else(
 
 @BOTH
 async def test_an_exception_leaves_the_record_in_process_to_be_read_again(
-    bootstrap: str, filled_topic: FilledTopic, in_background: bool
+    bootstrap: str, topic: str, in_background: bool
 ) -> None:
-    topic = await filled_topic(30)
 
     async def fail_at_13() -> None:
         async with reader(bootstrap, topic, in_background=in_background) as records:
@@ -69,9 +65,8 @@ async def test_an_exception_leaves_the_record_in_process_to_be_read_again(
 
 
 async def test_cancellation_leaves_the_record_in_process_to_be_read_again(
-    bootstrap: str, filled_topic: FilledTopic
+    bootstrap: str, topic: str
 ) -> None:
-    topic = await filled_topic(30)
     with trio.CancelScope() as scope:
         async with reader(bootstrap, topic) as records:
             async for record in records:
@@ -117,9 +112,8 @@ async def test_batches_are_committed_one_by_one(
 
 
 async def test_an_exception_in_a_batch_leaves_the_whole_batch_to_be_read_again(
-    bootstrap: str, filled_topic: FilledTopic
+    bootstrap: str, topic: str
 ) -> None:
-    topic = await filled_topic(30)
 
     async def fail_at_once() -> None:
         async with reader(bootstrap, topic) as source:
@@ -140,9 +134,7 @@ async def test_a_second_member_goes_on_where_the_first_is(
     is_read = trio.Event()
 
     async def work() -> None:
-        async with AtLeastOnce(
-            bootstrap, [topic], group_id=topic, max_records=7, heartbeat_interval_ms=100
-        ) as records:
+        async with reader(bootstrap, topic, max_records=7, heartbeat_interval_ms=100) as records:
             async for record in records:
                 seen.append((record.partition, record.offset))
                 if len(set(seen)) == 800:
@@ -160,30 +152,23 @@ async def test_a_second_member_goes_on_where_the_first_is(
     assert len(seen) == 800
 
 
-async def test_background_commits_are_told_in_order_and_one_is_on_its_way_at_a_time(
+async def test_background_commits_are_reported_in_order_and_one_is_in_flight_at_a_time(
     bootstrap: str, filled_topic: FilledTopic
 ) -> None:
     topic = await filled_topic(300)
     where = TopicPartition(topic, 0)
-    told: list[int] = []
+    reported: list[int] = []
 
     def on_commit(offsets: Offsets, error: KafkaError | None) -> None:
         assert error is None
         offset = offsets[where]
         assert not isinstance(offset, int)
-        told.append(offset.offset)
+        reported.append(offset.offset)
 
-    async with AtLeastOnce(
-        bootstrap,
-        [topic],
-        group_id=topic,
-        max_records=10,
-        in_background=True,
-        on_commit=on_commit,
-    ) as records:
+    async with reader(bootstrap, topic, in_background=True, on_commit=on_commit) as records:
         await take(records, 300)
-    assert told == sorted(set(told))
-    assert 1 <= len(told) <= 30
+    assert reported == sorted(set(reported))
+    assert 1 <= len(reported) <= 30
     assert await committed(bootstrap, topic) == {0: 300}
 
 
@@ -210,9 +195,9 @@ async def test_what_becomes_ready_while_a_commit_is_on_its_way_goes_into_one_mor
             callback(offsets, None)
             assert [offset for offset, _, _ in on_their_way] == [40]
             _, callback, offsets = on_their_way.pop()
-            callback(offsets, KafkaError("nobody there"))
+            callback(offsets, KafkaError("unreachable"))
             assert not on_their_way
-    assert "not committed: nobody there" in caplog.text
+    assert "not committed: unreachable" in caplog.text
     assert await committed(bootstrap, topic) == {0: 41}
 
 
@@ -225,14 +210,7 @@ async def test_a_commit_that_fails_is_made_good_by_the_next(
     def on_commit(_: Offsets, error: KafkaError | None) -> None:
         outcomes.append("failed" if error else "done")
 
-    async with AtLeastOnce(
-        bootstrap,
-        [topic],
-        group_id=topic,
-        max_records=10,
-        in_background=True,
-        on_commit=on_commit,
-    ) as records:
+    async with reader(bootstrap, topic, in_background=True, on_commit=on_commit) as records:
         with monkeypatch.context() as broken:
 
             def fail(offsets: Offsets, *, callback: CommitCallback) -> None:
@@ -249,12 +227,8 @@ async def test_a_commit_that_fails_is_made_good_by_the_next(
 
 
 async def test_a_refused_commit_is_no_reason_to_stop(
-    bootstrap: str,
-    filled_topic: FilledTopic,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = await filled_topic(30)
     async with reader(bootstrap, topic) as records:
         with monkeypatch.context() as broken:
 
@@ -269,18 +243,17 @@ async def test_a_refused_commit_is_no_reason_to_stop(
 
 
 async def test_a_coordinator_that_cannot_be_reached_is(
-    bootstrap: str, filled_topic: FilledTopic, monkeypatch: pytest.MonkeyPatch
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic = await filled_topic(30)
     async with reader(bootstrap, topic) as records:
         with monkeypatch.context() as broken:
 
             async def fail(_: Offsets) -> None:
-                raise KafkaError("nobody there")
+                raise KafkaError("unreachable")
 
             broken.setattr(records.consumer, "commit", fail)
             await take(records, 10)
-            with pytest.raises(KafkaError, match="nobody there"):
+            with pytest.raises(KafkaError, match="unreachable"):
                 await anext(records)
         assert await take(records, 1) == [10]
         assert await committed(bootstrap, topic) == {0: 10}

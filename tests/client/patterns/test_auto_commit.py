@@ -13,13 +13,10 @@ from minikafka_client import TopicPartition
 from minikafka_client.patterns import AtLeastOnce, AtMostOnce, AutoCommit
 from tests.client.patterns.conftest import FilledTopic
 from tests.client.patterns.group import committed, take
-from tests.client.trio_face.topics import new_topic
+from tests.client.trio_api.topics import new_topic
 
 
-async def test_the_clock_commits_what_is_processed(
-    bootstrap: str, filled_topic: FilledTopic
-) -> None:
-    topic = await filled_topic(30)
+async def test_the_clock_commits_what_is_processed(bootstrap: str, topic: str) -> None:
     async with AutoCommit(bootstrap, [topic], group_id=topic, auto_commit_interval_ms=10) as source:
         records = aiter(source)
         assert await take(records, 5) == list(range(5))
@@ -29,10 +26,7 @@ async def test_the_clock_commits_what_is_processed(
     assert await committed(bootstrap, topic) == {0: 5}
 
 
-async def test_a_cancellation_commits_what_is_processed(
-    bootstrap: str, filled_topic: FilledTopic
-) -> None:
-    topic = await filled_topic(30)
+async def test_a_cancellation_commits_what_is_processed(bootstrap: str, topic: str) -> None:
     with trio.CancelScope() as scope:
         async with AutoCommit(bootstrap, [topic], group_id=topic) as records:
             async for record in records:
@@ -44,9 +38,8 @@ async def test_a_cancellation_commits_what_is_processed(
 
 
 async def test_batches_are_committed_when_the_next_one_is_asked_for(
-    bootstrap: str, filled_topic: FilledTopic
+    bootstrap: str, topic: str
 ) -> None:
-    topic = await filled_topic(30)
     async with AutoCommit(bootstrap, [topic], group_id=topic) as source:
         async for batch in source.batches():
             assert batch.first_offset == 0
@@ -54,18 +47,18 @@ async def test_batches_are_committed_when_the_next_one_is_asked_for(
     assert await committed(bootstrap, topic) == {0: 30}
 
 
-async def test_rebalances_are_told(bootstrap: str, filled_topic: FilledTopic) -> None:
+async def test_rebalances_are_reported(bootstrap: str, filled_topic: FilledTopic) -> None:
     topic = await filled_topic(1)
-    told: list[tuple[str, list[TopicPartition]]] = []
+    reported: list[tuple[str, list[TopicPartition]]] = []
 
     def teller(what: str) -> Callable[..., Any]:
         async def tell(partitions: list[TopicPartition]) -> None:
-            told.append((what, list(partitions)))
+            reported.append((what, list(partitions)))
 
         return tell
 
     for pattern in (AutoCommit, AtLeastOnce, AtMostOnce):
-        told.clear()
+        reported.clear()
         async with pattern(
             bootstrap,
             [topic],
@@ -76,15 +69,15 @@ async def test_rebalances_are_told(bootstrap: str, filled_topic: FilledTopic) ->
         ) as source:
             await anext(aiter(source))
         where = [TopicPartition(topic, 0)]
-        assert told == [("assigned", where), ("revoked", where)]
+        assert reported == [("assigned", where), ("revoked", where)]
 
 
 async def test_a_pattern_of_topics_is_subscribed(
-    bootstrap: str, new_name: Callable[[], str], filled_topic: FilledTopic
+    bootstrap: str, group: str, filled_topic: FilledTopic
 ) -> None:
     topic = await filled_topic(1)
     await new_topic(bootstrap, f"{topic}-not-this")
-    async with AtLeastOnce(bootstrap, re.compile(re.escape(topic)), group_id=new_name()) as records:
+    async with AtLeastOnce(bootstrap, re.compile(re.escape(topic)), group_id=group) as records:
         assert await take(records, 1) == [0]
         assert records.consumer.assignment == {TopicPartition(topic, 0)}
 

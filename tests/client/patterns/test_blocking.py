@@ -1,4 +1,4 @@
-"""The blocking face of the patterns keeps the same promises."""
+"""The blocking patterns keep the same promises."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from minikafka_client import ClosedError, KafkaError, NewTopic, TopicPartition, sync
 from minikafka_client.patterns.blocking import AtLeastOnce, AtMostOnce, AutoCommit, ExactlyOnceInto
 from minikafka_client.patterns.sqlite import SqliteOffsets
-from minikafka_client.trio_face.commits import Offsets
+from minikafka_client.types import Offsets
 
 Committed = Callable[[], int | None]
 
@@ -26,14 +26,14 @@ def topic(bootstrap: str, new_name: Callable[[], str]) -> str:
     name = new_name()
     with sync.AdminClient(bootstrap) as admin:
         admin.create_topics([NewTopic(name, 1)])
-    with sync.Producer(bootstrap, batch_size_bytes=300) as producer:
+    with sync.Producer(bootstrap, batch_size=300) as producer:
         producer.send_many(name, [b"%d" % number for number in range(50)])
     return name
 
 
 @pytest.fixture
 def committed(bootstrap: str, topic: str) -> Committed:
-    """The committed offset of the group that is called as the topic."""
+    """The committed offset of the group that has the name of the topic."""
 
     def ask() -> int | None:
         with sync.AdminClient(bootstrap) as admin:
@@ -80,25 +80,20 @@ def test_at_least_once(
     assert committed() == batch.next_offset
 
 
-def test_background_commits_are_told(bootstrap: str, topic: str) -> None:
-    told: list[KafkaError | None] = []
-    has_told = threading.Event()
+def test_background_commits_are_reported(bootstrap: str, topic: str) -> None:
+    reported: list[KafkaError | None] = []
+    is_called = threading.Event()
 
     def on_commit(_: Offsets, error: KafkaError | None) -> None:
-        told.append(error)
-        has_told.set()
+        reported.append(error)
+        is_called.set()
 
     with AtLeastOnce(
-        bootstrap,
-        [topic],
-        group_id=topic,
-        max_records=10,
-        in_background=True,
-        on_commit=on_commit,
+        bootstrap, [topic], group_id=topic, max_records=10, in_background=True, on_commit=on_commit
     ) as records:
         assert len(list(islice(records, 11))) == 11
-        assert has_told.wait(30)
-    assert told[0] is None
+        assert is_called.wait(30)
+    assert reported[0] is None
 
 
 def test_at_most_once(bootstrap: str, topic: str, committed: Committed) -> None:
@@ -130,7 +125,7 @@ def test_exactly_once(
 
     def read_until(last: int, *, fails: bool = False) -> None:
         with ExactlyOnceInto(
-            offsets, bootstrap, [topic], group_id=topic, partition_fetch_size_bytes_max=300
+            offsets, bootstrap, [topic], group_id=topic, max_partition_fetch_bytes=300
         ) as source:
             undone: list[int] = []
             for batch in source:
@@ -159,25 +154,25 @@ def test_exactly_once(
     assert committed() is None
 
 
-def test_rebalances_are_told_in_this_thread(bootstrap: str, topic: str) -> None:
-    told: list[tuple[str, threading.Thread]] = []
+def test_rebalances_are_reported_in_this_thread(bootstrap: str, topic: str) -> None:
+    reported: list[tuple[str, threading.Thread]] = []
 
-    def teller(what: str) -> Callable[..., object]:
-        return lambda _: told.append((what, threading.current_thread()))
+    def reporter(what: str) -> Callable[..., object]:
+        return lambda _: reported.append((what, threading.current_thread()))
 
     for pattern in (AtLeastOnce, AtMostOnce, AutoCommit):
-        told.clear()
+        reported.clear()
         with pattern(
             bootstrap,
             [topic],
             group_id=f"{topic}-{pattern.__name__}",
             auto_offset_reset="earliest",
-            on_partitions_assigned=teller("assigned"),
-            on_partitions_revoked=teller("revoked"),
+            on_partitions_assigned=reporter("assigned"),
+            on_partitions_revoked=reporter("revoked"),
         ) as source:
             next(iter(source))
         here = threading.current_thread()
-        assert told == [("assigned", here), ("revoked", here)]
+        assert reported == [("assigned", here), ("revoked", here)]
 
 
 @pytest.mark.parametrize("pattern", [AutoCommit, AtMostOnce, AtLeastOnce])

@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from minikafka_client import (
-    Consumer,
-    ConsumerRecord,
-    FencedError,
-    TopicPartition,
-    TransactionAbortableError,
-)
+import minikafka_client as mk
 from minikafka_client.patterns import ConsumeTransformProduce, TransformBatch, blocking
 from minikafka_client.patterns.consume_transform_produce import (
     ABORTS_IN_A_ROW_MAX,
@@ -23,7 +17,8 @@ from minikafka_client.patterns.consume_transform_produce import (
 )
 from tests.client.patterns.conftest import FilledTopic
 from tests.client.patterns.group import committed
-from tests.client.trio_face.topics import new_topic
+from tests.client.trio_api import topics
+from tests.client.trio_api.topics import new_topic
 
 NewName = Callable[[], str]
 PATIENCE_S = 60.0
@@ -31,20 +26,10 @@ PATIENCE_S = 60.0
 
 async def results(bootstrap: str, topic: str) -> list[int]:
     """What a reader of committed records sees, sorted."""
-    numbers: list[int] = []
-    async with Consumer(
-        bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
-    ) as consumer:
-        where = [TopicPartition(topic, p) for p in await consumer.partitions_for(topic)]
-        ends = await consumer.end_offsets(where)
-        await consumer.assign(where)
-        while any([await consumer.position(each) < ends[each] for each in where]):
-            records = await consumer.poll(timeout_ms=100)
-            numbers += [int(record.value or b"") for record in records]
-    return sorted(numbers)
+    return sorted(map(int, await topics.committed(bootstrap, topic, is_open=True)))
 
 
-def place(record: ConsumerRecord) -> bytes:
+def place(record: mk.ConsumerRecord) -> bytes:
     """A number of its own for each record of a topic."""
     return b"%d" % (record.partition * 1_000_000 + record.offset)
 
@@ -68,9 +53,9 @@ async def loop_over(
 
 
 async def test_results_and_offsets_are_there_together(
-    bootstrap: str, filled_topic: FilledTopic, new_name: NewName
+    bootstrap: str, filled_topic: FilledTopic, name: str
 ) -> None:
-    topic, target = await filled_topic(100, 2), await new_topic(bootstrap, new_name(), 2)
+    topic, target = await filled_topic(100, 2), await new_topic(bootstrap, name, 2)
     async with loop_over(bootstrap, topic, max_records=30) as source:
         seen = 0
         async for batch in source:
@@ -84,9 +69,9 @@ async def test_results_and_offsets_are_there_together(
 
 
 async def test_an_exception_leaves_neither_results_nor_offsets(
-    bootstrap: str, filled_topic: FilledTopic, new_name: NewName
+    bootstrap: str, filled_topic: FilledTopic, name: str
 ) -> None:
-    topic, target = await filled_topic(100), await new_topic(bootstrap, new_name())
+    topic, target = await filled_topic(100), await new_topic(bootstrap, name)
 
     async def fail() -> None:
         async with loop_over(bootstrap, topic, max_records=30) as source:
@@ -135,9 +120,9 @@ async def test_members_come_and_go(
 
 
 async def test_a_transaction_that_took_too_long_is_done_again(
-    bootstrap: str, filled_topic: FilledTopic, new_name: NewName
+    bootstrap: str, filled_topic: FilledTopic, name: str
 ) -> None:
-    topic, target = await filled_topic(50), await new_topic(bootstrap, new_name())
+    topic, target = await filled_topic(50), await new_topic(bootstrap, name)
     producer_options: Any = {"transaction_timeout_ms": 300}
     async with loop_over(
         bootstrap, topic, max_records=20, producer_options=producer_options
@@ -145,8 +130,8 @@ async def test_a_transaction_that_took_too_long_is_done_again(
         first = await anext(source)
         await copy(first, target)
         await source.producer.flush()
-        partition = TopicPartition(target, 0)
-        async with Consumer(bootstrap, isolation_level="read_committed") as consumer:
+        partition = mk.TopicPartition(target, 0)
+        async with mk.Consumer(bootstrap, isolation_level="read_committed") as consumer:
             while (await consumer.end_offsets([partition]))[partition] <= 20:
                 pass  # until the coordinator has aborted it
         again = await anext(source)
@@ -161,10 +146,10 @@ async def test_a_transaction_that_took_too_long_is_done_again(
 
 
 async def test_what_can_never_be_delivered_is_not_tried_for_ever(
-    bootstrap: str, filled_topic: FilledTopic, new_name: NewName
+    bootstrap: str, filled_topic: FilledTopic, name: str
 ) -> None:
     topic = await filled_topic(5)
-    target = await new_topic(bootstrap, new_name(), max_message_bytes="1000")
+    target = await new_topic(bootstrap, name, max_message_bytes="1000")
     tried = 0
 
     async def try_it() -> None:
@@ -176,17 +161,17 @@ async def test_what_can_never_be_delivered_is_not_tried_for_ever(
                 await source.producer.flush()
                 await batch.send(target, b"does nothing: the transaction is lost")
 
-    with pytest.raises(TransactionAbortableError, match="MESSAGE_TOO_LARGE"):
+    with pytest.raises(mk.TransactionAbortableError, match="MESSAGE_TOO_LARGE"):
         await try_it()
     assert tried == ABORTS_IN_A_ROW_MAX + 1
     assert await results(bootstrap, target) == []
     assert await committed(bootstrap, topic) == {}
 
 
-async def test_two_processes_with_one_transactional_id_hear_of_it(
-    bootstrap: str, filled_topic: FilledTopic, new_name: NewName
+async def test_two_processes_with_one_transactional_id_get_an_error(
+    bootstrap: str, filled_topic: FilledTopic, name: str
 ) -> None:
-    topic, target = await filled_topic(100, 2), await new_topic(bootstrap, new_name(), 2)
+    topic, target = await filled_topic(100, 2), await new_topic(bootstrap, name, 2)
     fenced = 0
 
     async def go_on() -> None:
@@ -197,7 +182,7 @@ async def test_two_processes_with_one_transactional_id_hear_of_it(
                 async with loop_over(bootstrap, topic):
                     fenced += 1
 
-    with pytest.raises(FencedError):
+    with pytest.raises(mk.FencedError):
         await go_on()
     assert fenced == FENCED_IN_A_ROW_MAX + 1
     assert await results(bootstrap, target) == []
@@ -217,10 +202,10 @@ def test_options_that_contradict_the_pattern_are_refused() -> None:
         ConsumeTransformProduce("h", ["t"], group_id="g", transactional_id="")
 
 
-async def test_the_blocking_face_does_the_same(
-    bootstrap: str, filled_topic: FilledTopic, new_name: NewName
+async def test_the_blocking_pattern_does_the_same(
+    bootstrap: str, filled_topic: FilledTopic, name: str
 ) -> None:
-    topic, target = await filled_topic(50, 2), await new_topic(bootstrap, new_name(), 2)
+    topic, target = await filled_topic(50, 2), await new_topic(bootstrap, name, 2)
 
     def work() -> None:
         with blocking.ConsumeTransformProduce(

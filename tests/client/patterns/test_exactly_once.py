@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from minikafka_client.patterns import ExactlyOnceInto
 from minikafka_client.patterns.sqlite import SqliteOffsets
 from tests.client.patterns.conftest import FilledTopic
 from tests.client.patterns.group import committed
-from tests.client.trio_face.topics import fill_topic
+from tests.client.trio_api.topics import fill_topic
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def into(database: sqlite3.Connection, bootstrap: str, topic: str) -> ExactlyOnc
         [topic],
         group_id=topic,
         heartbeat_interval_ms=100,
-        partition_fetch_size_bytes_max=1_000,
+        max_partition_fetch_bytes=1_000,
     )
 
 
@@ -168,7 +168,7 @@ async def test_members_share_the_work(
     assert stored(database) == every(4, 300)
 
 
-async def test_a_stored_offset_that_is_gone_is_an_error(
+async def test_a_stored_offset_that_no_longer_exists_is_an_error(
     bootstrap: str, filled_topic: FilledTopic, database: sqlite3.Connection
 ) -> None:
     topic = await filled_topic(50)
@@ -231,8 +231,8 @@ async def test_a_store_that_cannot_commit_gets_the_batch_again(
     assert stored(database) == every(1, 50)
 
 
-def test_the_patterns_need_a_group(new_name: Callable[[], str]) -> None:
+def test_the_patterns_need_a_group(name: str) -> None:
     with closing(sqlite3.connect(":memory:")) as database:
-        offsets = SqliteOffsets(database, table=new_name())
+        offsets = SqliteOffsets(database, table=name)
         with pytest.raises(ValueError, match="group_id"):
             ExactlyOnceInto(offsets, "localhost:1", ["t"])

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from minikafka.protocol.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from minikafka.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from minikafka.protocol.messages import find_coordinator, metadata
 from minikafka.protocol.schema import Request, Response
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import KafkaError
-from minikafka_client.plans.ask import Call, CallAll, Pause, Plan, RetryPause
+from minikafka_client.plans.plan import Call, CallAll, Pause, Plan, RetryPause
 
 _Result = TypeVar("_Result")
+_Args = ParamSpec("_Args")
 Answer = Response | KafkaError
 Handler = Callable[[Call], Answer]
 
@@ -49,16 +39,26 @@ class Script:
         self.cluster = Cluster([("h", 9092)])
         self._handlers: dict[type[Request], Iterator[Handler]] = {}
 
-    def on(self, request_type: type[Request], *answers: Handler | Answer) -> None:
+    def on(self, request_type: type[Request], *answers: Handler | Answer) -> Script:
         """Answer requests of a type with these, one after the other, the last one for ever."""
         self._handlers[request_type] = _for_ever([_handler(answer) for answer in answers])
+        return self
 
     def asked(self, request_type: type[Request]) -> list[Any]:
         """The requests of a type, in order."""
-        return [call.request for call in self.calls if isinstance(call.request, request_type)]
+        return [call.request for call in self.calls_of(request_type)]
 
-    def run(self, start: Callable[[Cluster], Plan[_Result]]) -> _Result:
-        plan = start(self.cluster)
+    def calls_of(self, request_type: type[Request]) -> list[Call]:
+        """The calls with requests of a type, in order."""
+        return [call for call in self.calls if isinstance(call.request, request_type)]
+
+    def run(
+        self,
+        start: Callable[Concatenate[Cluster, _Args], Plan[_Result]],
+        *args: _Args.args,
+        **options: _Args.kwargs,
+    ) -> _Result:
+        plan = start(self.cluster, *args, **options)
         answer: object = None
         error: KafkaError | None = None
         try:
@@ -86,44 +86,44 @@ class Script:
         request = call.request
         if type(request) in self._handlers:
             answer = next(self._handlers[type(request)])(call)
-        elif isinstance(request, FindCoordinatorRequest):
+        elif isinstance(request, find_coordinator.Request):
             answer = self._coordinator(request)
         else:
-            assert isinstance(request, MetadataRequest), f"nobody answers {request}"
+            assert isinstance(request, metadata.Request), f"no answer is scripted for {request}"
             answer = self._metadata(request)
-        if isinstance(answer, MetadataResponse):
-            assert isinstance(request, MetadataRequest)
+        if isinstance(answer, metadata.Response):
+            assert isinstance(request, metadata.Request)
             self.cluster.update(answer, 0.0, is_complete=request.topics is None)
         return answer
 
-    def _metadata(self, request: MetadataRequest) -> MetadataResponse:
+    def _metadata(self, request: metadata.Request) -> metadata.Response:
         names = (
             list(self.leaders)
             if request.topics is None
             else [topic.name or "" for topic in request.topics]
         )
-        return MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=n, host="h", port=n) for n in (1, 2)],
+        return metadata.Response(
+            brokers=[metadata.Broker(node_id=n, host="h", port=n) for n in (1, 2)],
             controller_id=self.controller_id,
             topics=[self._topic(name) for name in names],
         )
 
-    def _topic(self, name: str) -> MetadataResponseTopic:
+    def _topic(self, name: str) -> metadata.ResponseTopic:
         leaders = self.leaders.get(name)
-        return MetadataResponseTopic(
+        return metadata.ResponseTopic(
             error_code=0 if leaders is not None else 3,
             name=name,
             partitions=[
-                MetadataResponsePartition(error_code=0, partition_index=index, leader_id=leader)
+                metadata.Partition(error_code=0, partition_index=index, leader_id=leader)
                 for index, leader in enumerate(leaders or [])
             ],
         )
 
-    def _coordinator(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    def _coordinator(self, request: find_coordinator.Request) -> find_coordinator.Response:
         node = self.coordinators.get(request.key, 2)
-        return FindCoordinatorResponse(
+        return find_coordinator.Response(
             coordinators=[
-                Coordinator(
+                find_coordinator.Coordinator(
                     key=request.key,
                     node_id=node,
                     host="h",

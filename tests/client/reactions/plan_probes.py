@@ -6,43 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from minikafka.protocol.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
-from minikafka.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponseTopic,
-)
-from minikafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from minikafka.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
+from minikafka.protocol.messages import find_coordinator as find_coordinator_api
+from minikafka.protocol.messages import list_offsets as list_offsets_api
+from minikafka.protocol.messages import metadata as metadata_api
+from minikafka.protocol.messages import offset_commit as offset_commit_api
+from minikafka.protocol.messages import offset_fetch as offset_fetch_api
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import CommitFailedError, KafkaError
-from minikafka_client.plans.ask import Plan
-from minikafka_client.plans.commit import Committer, commit_offsets
 from minikafka_client.plans.coordinators import find_coordinators
-from minikafka_client.plans.group_offsets import list_group_offsets
+from minikafka_client.plans.group_offsets import Committer, commit_offsets, list_group_offsets
 from minikafka_client.plans.offsets import list_offsets
+from minikafka_client.plans.plan import Plan
 from minikafka_client.plans.topics import describe_topics
 from minikafka_client.types import TopicPartition
 from tests.client.plans.scripted import Script
@@ -63,8 +37,7 @@ def _plan(
     looked_up: str = "refresh",
 ) -> str:
     """Run a plan whose request is first answered with a code, and then well."""
-    script = Script(t=[1])
-    script.on(request_type, answer(code), answer(NO_ERROR))
+    script = Script(t=[1]).on(request_type, answer(code), answer(NO_ERROR))
     try:
         script.run(start)
     except KafkaError as error:
@@ -82,58 +55,57 @@ def _plan(
 
 
 def list_offsets_(code: ErrorCode) -> str:
-    """One partition's error in a ListOffsets answer."""
 
-    def answer(given: ErrorCode) -> ListOffsetsResponse:
-        partition = ListOffsetsPartitionResponse(
+    def answer(given: ErrorCode) -> list_offsets_api.Response:
+        partition = list_offsets_api.PartitionResponse(
             partition_index=0, error_code=given, timestamp=-1, offset=5
         )
-        return ListOffsetsResponse(
-            topics=[ListOffsetsTopicResponse(name="t", partitions=[partition])]
+        return list_offsets_api.Response(
+            topics=[list_offsets_api.TopicResponse(name="t", partitions=[partition])]
         )
 
     return _plan(
         code,
         lambda cluster: list_offsets(cluster, {WHERE: -1}),
-        ListOffsetsRequest,
+        list_offsets_api.Request,
         answer,
-        looks_up=MetadataRequest,
+        looks_up=metadata_api.Request,
     )
 
 
 def metadata(code: ErrorCode) -> str:
-    """One topic's error in a Metadata answer."""
 
-    def answer(given: ErrorCode) -> MetadataResponse:
-        return MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=1, host="h", port=1)],
-            topics=[MetadataResponseTopic(error_code=given, name="t", partitions=[])],
+    def answer(given: ErrorCode) -> metadata_api.Response:
+        return metadata_api.Response(
+            brokers=[metadata_api.Broker(node_id=1, host="h", port=1)],
+            topics=[metadata_api.ResponseTopic(error_code=given, name="t", partitions=[])],
         )
 
-    return _plan(code, lambda cluster: describe_topics(cluster, ["t"]), MetadataRequest, answer)
+    return _plan(
+        code, lambda cluster: describe_topics(cluster, ["t"]), metadata_api.Request, answer
+    )
 
 
 def find_coordinator(code: ErrorCode) -> str:
     """The error of a FindCoordinator answer, for a consumer."""
     if code is NO_ERROR:
         return "ok"
-    script = Script()
-    script.on(
-        FindCoordinatorRequest,
-        FindCoordinatorResponse(
+    script = Script().on(
+        find_coordinator_api.Request,
+        find_coordinator_api.Response(
             coordinators=[
-                Coordinator(
+                find_coordinator_api.Coordinator(
                     key="g", node_id=1, host="h", port=1, error_code=code, error_message=None
                 )
             ]
         ),
     )
-    found = script.run(lambda cluster: find_coordinators(cluster, ["g"]))["g"]
+    found = script.run(find_coordinators, ["g"])["g"]
     assert isinstance(found, KafkaError)
     consumer = new_member()
     consumer.fail_to_find_coordinator(found)
     if consumer.error is not None:
-        return "stop" if told(consumer.error, code) == "tell" else "?"
+        return "stop" if told(consumer.error, code) == "fail" else "?"
     consumer.run(consumer.member.expire(consumer.now + 0.01))
     is_at_once = consumer.wants_coordinator
     consumer.run(consumer.member.expire(consumer.now + 2.0))
@@ -144,61 +116,59 @@ def find_coordinator(code: ErrorCode) -> str:
 def offset_commit(code: ErrorCode) -> str:
     """One partition's error in an OffsetCommit answer to a member."""
 
-    def answer(given: ErrorCode) -> OffsetCommitResponse:
-        partition = OffsetCommitResponsePartition(partition_index=0, error_code=given)
-        return OffsetCommitResponse(
-            topics=[OffsetCommitResponseTopic(name="t", partitions=[partition])]
+    def answer(given: ErrorCode) -> offset_commit_api.Response:
+        partition = offset_commit_api.ResponsePartition(partition_index=0, error_code=given)
+        return offset_commit_api.Response(
+            topics=[offset_commit_api.ResponseTopic(name="t", partitions=[partition])]
         )
 
     committer = Committer("g", "m", 3, None, 2)
     return _plan(
         code,
         lambda cluster: commit_offsets(cluster, committer, {WHERE: 5}),
-        OffsetCommitRequest,
+        offset_commit_api.Request,
         answer,
-        looks_up=FindCoordinatorRequest,
+        looks_up=find_coordinator_api.Request,
         looked_up="find",
     )
 
 
 def offset_fetch(code: ErrorCode) -> str:
-    """One partition's error in an OffsetFetch answer."""
 
-    def answer(given: ErrorCode) -> OffsetFetchResponse:
-        partition = OffsetFetchResponsePartitions(
+    def answer(given: ErrorCode) -> offset_fetch_api.Response:
+        partition = offset_fetch_api.GroupPartition(
             partition_index=0, committed_offset=5, metadata="", error_code=given
         )
-        topic = OffsetFetchResponseTopics(name="t", partitions=[partition])
-        return OffsetFetchResponse(
-            groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic], error_code=0)]
+        topic = offset_fetch_api.ResponseGroupTopic(name="t", partitions=[partition])
+        return offset_fetch_api.Response(
+            groups=[offset_fetch_api.ResponseGroup(group_id="g", topics=[topic], error_code=0)]
         )
 
     return _offset_fetch(code, answer)
 
 
 def offset_fetch_group(code: ErrorCode) -> str:
-    """The group's error in an OffsetFetch answer."""
 
-    def answer(given: ErrorCode) -> OffsetFetchResponse:
-        partition = OffsetFetchResponsePartitions(
+    def answer(given: ErrorCode) -> offset_fetch_api.Response:
+        partition = offset_fetch_api.GroupPartition(
             partition_index=0, committed_offset=5, metadata="", error_code=0
         )
-        topic = OffsetFetchResponseTopics(name="t", partitions=[partition])
+        topic = offset_fetch_api.ResponseGroupTopic(name="t", partitions=[partition])
         topics = [] if given else [topic]
-        return OffsetFetchResponse(
-            groups=[OffsetFetchResponseGroup(group_id="g", topics=topics, error_code=given)]
+        return offset_fetch_api.Response(
+            groups=[offset_fetch_api.ResponseGroup(group_id="g", topics=topics, error_code=given)]
         )
 
     return _offset_fetch(code, answer)
 
 
-def _offset_fetch(code: ErrorCode, answer: Callable[[ErrorCode], OffsetFetchResponse]) -> str:
+def _offset_fetch(code: ErrorCode, answer: Callable[[ErrorCode], offset_fetch_api.Response]) -> str:
     return _plan(
         code,
         lambda cluster: list_group_offsets(cluster, "g", [WHERE]),
-        OffsetFetchRequest,
+        offset_fetch_api.Request,
         answer,
-        looks_up=FindCoordinatorRequest,
+        looks_up=find_coordinator_api.Request,
         looked_up="find",
     )
 
@@ -219,4 +189,4 @@ PROBES: dict[str, Callable[[ErrorCode], str]] = {
     "Stored": offset_fetch,
     "group": offset_fetch_group,
 }
-"""By the columns of the table; each function says which answer it is about."""
+"""By the columns of the table: each function is named for its answer."""

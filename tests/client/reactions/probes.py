@@ -1,32 +1,31 @@
-"""Lets a scripted broker answer one request with an error code, and says what the client does then.
+"""Lets a scripted broker answer one request with an error code, and returns what the client does.
 
 What a client can do, in words that the table (`table.py`) uses:
 
     ok       it is no error
-    again    the same is asked at once
-    retry    the same is asked after a pause
-    refresh  metadata is asked for, and then the same of whoever leads now
-    find     the coordinator is looked up, and then the same is asked of it
+    again    the same request is sent immediately
+    retry    the same request is sent after a pause
+    refresh  metadata is fetched, and the same request goes to the current leader
+    find     the coordinator is looked up, and the same request goes to it
     next     nothing; the next heartbeat asks again
-    rejoin   the member joins again, as the one it is
-    anew     the member joins again, as a new one; what it owned is lost
-    adopt    the member takes the id that it was given, and joins with it
+    rejoin   the member joins again with its id
+    new      the member joins again as a new one; what it owned is lost
+    adopt    the member joins with the id that the answer gives it
     split    the batch is sent in two halves
-    epoch    the partition's sequences begin again in a new epoch
-    reset    auto.offset.reset decides where to go on
+    epoch    the partition's sequences restart in a new epoch
+    reset    auto.offset.reset decides where to continue
     leader   the leader is asked instead of the replica
-    tell     the application hears of it: the record, the partition, the call or the commit failed
-    stop     the application hears of it, and the consumer cannot be a member
+    fail     the application gets an error: of the record, partition, call or commit
+    stop     the application gets an error, and the consumer cannot be a member
 """
 
 from __future__ import annotations
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.heartbeat import HeartbeatResponse
-from minikafka.protocol.messages.join_group import JoinGroupResponse
-from minikafka.protocol.messages.sync_group import SyncGroupResponse
-from minikafka_client.core.group_member import State
-from minikafka_client.core.group_messages import Answered, Polled, Send
+from minikafka.protocol.messages import heartbeat as heartbeat_api
+from minikafka.protocol.messages import join_group as join_group_api
+from minikafka.protocol.messages import sync_group as sync_group_api
+from minikafka_client.core.group_member import Answered, Polled, Send, State
 from minikafka_client.core.partition_reader import Phase
 from minikafka_client.core.producer_batch import BatchState
 from minikafka_client.errors import KafkaError, NoOffsetError
@@ -40,7 +39,7 @@ NO_ERROR = ErrorCode.NONE
 # --- producing -----------------------------------------------------------------------------------
 
 
-def _producing() -> sender_world.World:
+def _engine() -> sender_world.World:
     """A producer whose first batch is stored, and whose second one is with the broker."""
     world = sender_world.World(partition_count=1)
     world.send(0, b"first")
@@ -54,8 +53,7 @@ def _producing() -> sender_world.World:
 
 
 def produce(code: ErrorCode) -> str:
-    """One partition's error in a Produce answer."""
-    world = _producing()
+    world = _engine()
     [batch] = {handle[0] for handle in world.handles[1:]}
     queue = world.accumulator.queues[sender_world.TOPIC, 0]
     epoch = queue.producer_epoch
@@ -73,7 +71,6 @@ def produce(code: ErrorCode) -> str:
 
 
 def init_producer_id(code: ErrorCode) -> str:
-    """The error of an InitProducerId answer."""
     world = sender_world.World(partition_count=1)
     world.send(0, b"v")
     world.expire()
@@ -176,7 +173,7 @@ def _after_group(consumer: group_world.Consumer, member_id: str, code: ErrorCode
     """What a member does next."""
     if consumer.error is not None or consumer.member.state is State.FAILED:
         assert consumer.error is not None
-        return "stop" if code is NO_ERROR or told(consumer.error, code) == "tell" else "?"
+        return "stop" if code is NO_ERROR or told(consumer.error, code) == "fail" else "?"
     if consumer.wants_coordinator or consumer.member.coordinator is None:
         consumer.run(consumer.member.expire(consumer.now + 2.0))
         assert consumer.wants_coordinator
@@ -190,18 +187,17 @@ def _after_group(consumer: group_world.Consumer, member_id: str, code: ErrorCode
         consumer.run(consumer.member.expire(consumer.now))
     assert consumer.member.state is State.JOINING, consumer.member.state
     if consumer.member.member_id != member_id:
-        return "adopt" if consumer.member.member_id else "anew"
+        return "adopt" if consumer.member.member_id else "new"
     if consumer.lost:
-        return "anew"
+        return "new"
     return "rejoin" if is_at_once else "retry"
 
 
 def join_group(code: ErrorCode) -> str:
-    """The error of a JoinGroup answer."""
     consumer = new_member()
     consumer.recover()
     token, _ = consumer.unanswered.popleft()
-    response = JoinGroupResponse(
+    response = join_group_api.Response(
         error_code=code,
         generation_id=1,
         protocol_name="range",
@@ -217,13 +213,12 @@ def join_group(code: ErrorCode) -> str:
 
 
 def sync_group(code: ErrorCode) -> str:
-    """The error of a SyncGroup answer."""
     consumer = _stable()
     member_id = consumer.member.member_id
     consumer.feed(Polled(), _heard(consumer, ErrorCode.REBALANCE_IN_PROGRESS))
     consumer.poll()
     token, _ = consumer.unanswered.popleft()
-    joined = JoinGroupResponse(
+    joined = join_group_api.Response(
         error_code=0,
         generation_id=2,
         protocol_name="range",
@@ -235,7 +230,7 @@ def sync_group(code: ErrorCode) -> str:
     token, _ = consumer.unanswered.popleft()
     consumer.revoked = 0
     assignment = b"\0\0\0\0\0\0\0\0\0\0"
-    consumer.feed(Answered(token, SyncGroupResponse(error_code=code, assignment=assignment)))
+    consumer.feed(Answered(token, sync_group_api.Response(error_code=code, assignment=assignment)))
     return _after_group(consumer, member_id, code)
 
 
@@ -243,11 +238,10 @@ def _heard(consumer: group_world.Consumer, code: ErrorCode) -> Answered:
     """The answer to the heartbeat that is due next."""
     consumer.world.shell.advance(3.1)
     [beat] = [s for s in consumer.member.expire(consumer.now) if isinstance(s, Send)]
-    return Answered(beat.token, HeartbeatResponse(error_code=code))
+    return Answered(beat.token, heartbeat_api.Response(error_code=code))
 
 
 def heartbeat(code: ErrorCode) -> str:
-    """The error of a Heartbeat answer."""
     consumer = _stable()
     member_id = consumer.member.member_id
     consumer.feed(_heard(consumer, code))
@@ -258,4 +252,4 @@ def told(error: KafkaError, code: ErrorCode) -> str:
     """An error for the application names Kafka's code, or is one of the client's own."""
     is_named = code.name in str(error) or error.code is code or isinstance(error, NoOffsetError)
     assert is_named, f"{code.name} became {error!r}"
-    return "tell"
+    return "fail"

@@ -15,22 +15,22 @@ TABLE: Final = """
 Produce Init  Fetch   replica session Offsets Meta  Find  Join   Sync   Beat   Commit Stored group
 
 # whatever the broker stumbled over, and codes that are newer than this client
-tell    tell  refresh refresh refresh tell    tell  stop  stop   stop   stop   tell   tell   tell
+fail    fail  refresh refresh refresh fail    fail  stop  stop   stop   stop   fail   fail   fail
     UNKNOWN_SERVER_ERROR
 
 ok      ok    ok      ok      ok      ok      ok    ok    ok     ok     ok     ok     ok     ok
     NONE
 
-# the offset is gone (retention), or not there yet (a replica that lags)
-tell    tell  reset   leader  tell    tell    tell  stop  stop   stop   stop   tell   tell   tell
+# the offset was deleted (retention), or does not exist yet (a replica that lags)
+fail    fail  reset   leader  fail    fail    fail  stop  stop   stop   stop   fail   fail   fail
     OFFSET_OUT_OF_RANGE
 
 # a batch was damaged on its way; or, in a Fetch answer, it is damaged on the disk
-retry   retry tell    tell    tell    refresh retry retry retry  retry  next   retry  find   find
+retry   retry fail    fail    fail    refresh retry retry retry  retry  next   retry  find   find
     CORRUPT_MESSAGE
 
-# metadata lags behind; but whoever asks for an offset may have mistyped the name
-refresh retry refresh refresh refresh tell    tell  retry retry  retry  next   tell   tell   tell
+# metadata lags behind; but in a look-up of offsets the name may be mistyped
+refresh retry refresh refresh refresh fail    fail  retry retry  retry  next   fail   fail   fail
     UNKNOWN_TOPIC_OR_PARTITION
 
 # it may or may not have happened
@@ -38,42 +38,42 @@ retry   retry refresh refresh refresh refresh retry retry retry  retry  next   f
     REQUEST_TIMED_OUT
 
 # the group has moved on without this member
-tell    tell  tell    tell    tell    tell    tell  stop  rejoin rejoin anew   rejoin tell   tell
+fail    fail  fail    fail    fail    fail    fail  stop  rejoin rejoin new    rejoin fail   fail
     ILLEGAL_GENERATION
 
 # the group has forgotten this member
-tell    tell  tell    tell    tell    tell    tell  stop  rejoin anew   anew   rejoin tell   tell
+fail    fail  fail    fail    fail    fail    fail  stop  rejoin new    new    rejoin fail   fail
     UNKNOWN_MEMBER_ID
 
 # the group waits for this member
-tell    tell  tell    tell    tell    tell    tell  stop  rejoin rejoin rejoin rejoin tell   tell
+fail    fail  fail    fail    fail    fail    fail  stop  rejoin rejoin rejoin rejoin fail   fail
     REBALANCE_IN_PROGRESS
 
 # it is stored already
-ok      tell  tell    tell    tell    tell    tell  stop  stop   stop   stop   tell   tell   tell
+ok      fail  fail    fail    fail    fail    fail  stop  stop   stop   stop   fail   fail   fail
     DUPLICATE_SEQUENCE_NUMBER
 
 # who joins first gets an id (KIP-394)
-tell    tell  tell    tell    tell    tell    tell  stop  adopt  stop   stop   tell   tell   tell
+fail    fail  fail    fail    fail    fail    fail  stop  adopt  stop   stop   fail   fail   fail
     MEMBER_ID_REQUIRED
 
 # for the topic, or for a segment
-split   tell  tell    tell    tell    tell    tell  stop  stop   stop   stop   tell   tell   tell
+split   fail  fail    fail    fail    fail    fail  stop  stop   stop   stop   fail   fail   fail
     MESSAGE_TOO_LARGE RECORD_LIST_TOO_LARGE
 
-# the coordinator is another broker, or nobody now
+# the coordinator is another broker, or there is none now
 retry   retry refresh refresh refresh refresh retry retry find   find   find   find   find   find
     COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR
 
-# the sequences have come apart (KIP-360)
-epoch   tell  tell    tell    tell    tell    tell  stop  stop   stop   stop   tell   tell   tell
+# client and broker disagree about sequences (KIP-360)
+epoch   fail  fail    fail    fail    fail    fail  stop  stop   stop   stop   fail   fail   fail
     OUT_OF_ORDER_SEQUENCE_NUMBER INVALID_PRODUCER_EPOCH UNKNOWN_PRODUCER_ID
 
 # the next fetch is a full one (KIP-227)
 retry   retry refresh refresh again   refresh retry retry retry  retry  next   retry  find   find
     FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH FETCH_SESSION_TOPIC_ID_ERROR
 
-# somebody else leads, or the topic is another one now
+# another broker leads, or the topic was recreated
 refresh retry refresh refresh refresh refresh retry retry retry  retry  next   retry  find   find
     LEADER_NOT_AVAILABLE NOT_LEADER_OR_FOLLOWER REPLICA_NOT_AVAILABLE KAFKA_STORAGE_ERROR
     FENCED_LEADER_EPOCH UNKNOWN_TOPIC_ID INCONSISTENT_TOPIC_ID
@@ -87,8 +87,8 @@ retry   retry refresh refresh refresh refresh retry retry retry  retry  next   r
     THROTTLING_QUOTA_EXCEEDED SHARE_SESSION_NOT_FOUND INVALID_SHARE_SESSION_EPOCH
     SHARE_SESSION_LIMIT_REACHED
 
-# what does not pass by itself
-tell    tell  tell    tell    tell    tell    tell  stop  stop   stop   stop   tell   tell   tell
+# permanent errors
+fail    fail  fail    fail    fail    fail    fail  stop  stop   stop   stop   fail   fail   fail
     INVALID_FETCH_SIZE BROKER_NOT_AVAILABLE STALE_CONTROLLER_EPOCH OFFSET_METADATA_TOO_LARGE
     INVALID_TOPIC_EXCEPTION INVALID_REQUIRED_ACKS INCONSISTENT_GROUP_PROTOCOL INVALID_GROUP_ID
     INVALID_SESSION_TIMEOUT INVALID_COMMIT_OFFSET_SIZE TOPIC_AUTHORIZATION_FAILED

@@ -4,15 +4,15 @@ Words that only `transaction_table.py` uses; the others are those of `probes.py`
 
     soon     the same is asked after a short pause: the transaction before is just ending
     abort    the transaction can only be aborted; the next one begins as usual
-    group    the same, and the application hears that it is the group's fault
-    member   the same, and the application hears that another member took over
-    fatal    the producer cannot be used any more
-    unknown  the same, because nobody knows whether it is committed
-    anew     a new epoch is asked for: nothing is open, whatever became of it
-    aborted  whoever decides hears that it is aborted
-    other    whoever decides hears that it was decided otherwise
-    taken    whoever decides hears that another producer took over
-    refused  there is no two-phase commit here, and the application hears why
+    group    the same, and the error says that the group refused
+    member   the same, and the error says that another member took over
+    fatal    the producer cannot be used again
+    unknown  the same, because it may or may not be committed
+    new      a new epoch is requested: the transaction is closed, one way or the other
+    aborted  the error says that it is aborted
+    other    the error says that it was decided otherwise
+    taken    the error says that another producer took over
+    refused  there is no two-phase commit here, and the error says why
 """
 
 from __future__ import annotations
@@ -21,83 +21,34 @@ from collections.abc import Callable
 from typing import Any
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
+from minikafka.protocol.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    api_versions,
+    end_txn,
+    find_coordinator,
+    txn_offset_commit,
 )
-from minikafka.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopicResult,
-)
-from minikafka.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-)
-from minikafka.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
-from minikafka.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from minikafka.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from minikafka.protocol.messages import init_producer_id as init_producer_id_api
+from minikafka_client import errors
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.core.producer_batch import BatchState
 from minikafka_client.core.transaction import TransactionMachine, TransactionState
-from minikafka_client.errors import (
-    CommitFailedError,
-    CommitUnknownError,
-    FencedError,
-    KafkaError,
-    TransactionAbortedError,
-    TransactionStateError,
-    TwoPhaseCommitError,
-)
-from minikafka_client.plans.ask import Plan
+from minikafka_client.plans import transactions
 from minikafka_client.plans.coordinators import GROUP_KEY_TYPE, TRANSACTION_KEY_TYPE
-from minikafka_client.plans.transactions import (
-    Coordinator,
-    Identity,
-    add_offsets,
-    add_partitions,
-    commit_offsets_in_transaction,
-    end_transaction,
-    init_producer,
-)
-from minikafka_client.plans.two_phase_commit import (
-    end_prepared_transaction,
-    recover_transaction,
-)
+from minikafka_client.plans.plan import Plan
+from minikafka_client.plans.two_phase_commit import end_prepared_transaction, recover_transaction
 from minikafka_client.types import GroupMetadata, PreparedTransactionState, TopicPartition
 from tests.client.core.sender_world import TOPIC
 from tests.client.core.transaction_world import TransactionWorld
+from tests.client.plans import answers
 from tests.client.plans.scripted import Script
 from tests.client.reactions.probes import told
 
 WHERE = TopicPartition("t", 0)
-WHO = Identity("id", 7, 3)
+WHO = transactions.Identity("id", 7, 3)
 MEMBER = GroupMetadata("g", 3, "m", "instance")
 NO_ERROR = ErrorCode.NONE
-
-_VERSIONS = ApiVersionsResponse(
-    error_code=0,
-    api_keys=[
-        ApiVersion(api_key=key, min_version=0, max_version=last)
-        for key, last in ((0, 12), (26, 5), (28, 5))
-    ],
-    finalized_features=[
-        FinalizedFeatureKey(name="transaction.version", max_version_level=2, min_version_level=2)
-    ],
-)
-"""A broker of transaction version 2."""
 
 _AFTER: dict[TransactionState, str] = {
     TransactionState.ABORTABLE: "abort",
@@ -118,20 +69,19 @@ def _asked(
     start: Callable[[Cluster], Plan[object]],
     request_type: type[Any],
     answer: Callable[[ErrorCode], Any],
-) -> str | KafkaError:
+) -> str | errors.KafkaError:
     """Answer a plan's request with a code, and then well; what it does, or raises."""
-    script = Script()
-    script.on(request_type, answer(code), answer(NO_ERROR))
-    script.on(ApiVersionsRequest, _VERSIONS)
+    script = Script().on(request_type, answer(code), answer(NO_ERROR))
+    script.on(api_versions.Request, answers.versions())
     try:
         script.run(start)
-    except KafkaError as error:
+    except errors.KafkaError as error:
         return error
     asked = len(script.asked(request_type))
     if asked == 1:
         return "ok"
     assert asked == 2
-    if len(script.asked(FindCoordinatorRequest)) == 2:
+    if len(script.asked(find_coordinator.Request)) == 2:
         return "find"
     return "retry" if script.pauses else "soon"
 
@@ -174,21 +124,19 @@ def produce(code: ErrorCode) -> str:
 # --- coordinators --------------------------------------------------------------------------------
 
 
-def _where() -> Coordinator:
-    return Coordinator("id", TRANSACTION_KEY_TYPE)
-
-
-def _granted(code: ErrorCode) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=code, producer_id=7, producer_epoch=4)
+def _where() -> transactions.Coordinator:
+    return transactions.Coordinator("id", TRANSACTION_KEY_TYPE)
 
 
 def init_producer_id(code: ErrorCode) -> str:
     """The error of an InitProducerId answer with a transactional id, when a producer is opened."""
     found = _asked(
         code,
-        lambda cluster: init_producer(cluster, _where(), Identity("id"), 60_000),
-        InitProducerIdRequest,
-        _granted,
+        lambda cluster: transactions.init_producer(
+            cluster, _where(), transactions.Identity("id"), 60_000
+        ),
+        init_producer_id_api.Request,
+        lambda given: answers.granted(code=given),
     )
     return found if isinstance(found, str) else told(found, code)
 
@@ -198,22 +146,15 @@ def recover(code: ErrorCode) -> str:
     found = _asked(
         code,
         lambda cluster: recover_transaction(cluster, "id"),
-        InitProducerIdRequest,
-        _granted,
+        init_producer_id_api.Request,
+        lambda given: answers.granted(code=given),
     )
-    if isinstance(found, TwoPhaseCommitError):
+    if isinstance(found, errors.TwoPhaseCommitError):
         return "refused"
     return found if isinstance(found, str) else told(found, code)
 
 
 def add_partitions_(code: ErrorCode) -> str:
-    """One partition's error in an AddPartitionsToTxn answer."""
-
-    def answer(given: ErrorCode) -> AddPartitionsToTxnResponse:
-        result = AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=given)
-        topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=[result])
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic])
-
     machine = TransactionMachine("id")
     machine.granted(7, 3, 0)
     machine.begin()
@@ -221,9 +162,9 @@ def add_partitions_(code: ErrorCode) -> str:
     machine.take_wanted()
     found = _asked(
         code,
-        lambda cluster: add_partitions(cluster, _where(), WHO, [WHERE]),
-        AddPartitionsToTxnRequest,
-        answer,
+        lambda cluster: transactions.add_partitions(cluster, _where(), WHO, [WHERE]),
+        add_partitions_to_txn.Request,
+        answers.added,
     )
     if isinstance(found, str):
         return found
@@ -231,37 +172,30 @@ def add_partitions_(code: ErrorCode) -> str:
     return _state_of(machine, machine.error, code)
 
 
-def _state_of(machine: TransactionMachine, heard: KafkaError | None, code: ErrorCode) -> str:
+def _state_of(machine: TransactionMachine, heard: errors.KafkaError | None, code: ErrorCode) -> str:
     assert heard is not None
     told(heard, code)
     return _AFTER[machine.state]
 
 
 def add_group(code: ErrorCode) -> str:
-    """The error of an AddOffsetsToTxn answer."""
     return _offsets(
         code,
-        lambda cluster: add_offsets(cluster, _where(), WHO, "g"),
-        AddOffsetsToTxnRequest,
-        lambda given: AddOffsetsToTxnResponse(error_code=given),
+        lambda cluster: transactions.add_offsets(cluster, _where(), WHO, "g"),
+        add_offsets_to_txn.Request,
+        lambda given: add_offsets_to_txn.Response(error_code=given),
     )
 
 
 def commit_offsets(code: ErrorCode) -> str:
-    """One partition's error in a TxnOffsetCommit answer."""
-
-    def answer(given: ErrorCode) -> TxnOffsetCommitResponse:
-        partition = TxnOffsetCommitResponsePartition(partition_index=0, error_code=given)
-        topic = TxnOffsetCommitResponseTopic(name="t", partitions=[partition])
-        return TxnOffsetCommitResponse(topics=[topic])
 
     def start(cluster: Cluster) -> Plan[None]:
-        group = Coordinator("g", GROUP_KEY_TYPE)
-        return commit_offsets_in_transaction(
+        group = transactions.Coordinator("g", GROUP_KEY_TYPE)
+        return transactions.commit_offsets_in_transaction(
             cluster, group, WHO, MEMBER, {WHERE: 5}, has_own_epochs=True
         )
 
-    return _offsets(code, start, TxnOffsetCommitRequest, answer)
+    return _offsets(code, start, txn_offset_commit.Request, answers.committed)
 
 
 def _offsets(
@@ -276,10 +210,10 @@ def _offsets(
     machine = _open_machine()
     heard = machine.offsets_refused(found, MEMBER)
     state = _state_of(machine, heard, code)
-    if isinstance(heard, CommitFailedError):
+    if isinstance(heard, errors.CommitFailedError):
         assert state == "abort"
         return "group"
-    if isinstance(heard, FencedError) and state == "abort":
+    if isinstance(heard, errors.FencedError) and state == "abort":
         return "member"
     return state
 
@@ -287,18 +221,14 @@ def _offsets(
 # --- the end -------------------------------------------------------------------------------------
 
 
-def _ended(code: ErrorCode) -> EndTxnResponse:
-    return EndTxnResponse(error_code=code, producer_id=7, producer_epoch=4)
-
-
-def _end(code: ErrorCode, *, commits: bool) -> str | KafkaError:
+def _end(code: ErrorCode, *, commits: bool) -> str | errors.KafkaError:
     return _asked(
         code,
-        lambda cluster: end_transaction(
+        lambda cluster: transactions.end_transaction(
             cluster, _where(), WHO, commits=commits, has_own_epochs=True
         ),
-        EndTxnRequest,
-        _ended,
+        end_txn.Request,
+        answers.ended,
     )
 
 
@@ -310,7 +240,7 @@ def commit(code: ErrorCode) -> str:
     machine = _open_machine()
     machine.commit()
     machine.commit_refused(found, is_in_doubt=False)
-    if isinstance(machine.error, CommitUnknownError):
+    if isinstance(machine.error, errors.CommitUnknownError):
         return "unknown"
     return _state_of(machine, machine.error, code)
 
@@ -321,19 +251,19 @@ def abort(code: ErrorCode) -> str:
     if isinstance(found, str):
         return found
     if found.code is ErrorCode.INVALID_TXN_STATE:
-        return "anew"
+        return "new"
     machine = _open_machine()
     machine.abort()
     return _state_of(machine, machine.refused(found), code)
 
 
 def decide(code: ErrorCode) -> str:
-    """The error of an EndTxn answer to somebody who commits what another one has prepared."""
+    """The error of an EndTxn answer when committing what another process has prepared."""
     return _decide(code, commits=True)
 
 
 def decide_against(code: ErrorCode) -> str:
-    """The same for somebody who aborts it."""
+    """The same when aborting it."""
     return _decide(code, commits=False)
 
 
@@ -342,8 +272,8 @@ def _decide(code: ErrorCode, *, commits: bool) -> str:
     found = _asked(
         code,
         lambda cluster: end_prepared_transaction(cluster, "id", prepared, commits=commits),
-        EndTxnRequest,
-        _ended,
+        end_txn.Request,
+        answers.ended,
     )
     if isinstance(found, str):
         return found
@@ -351,13 +281,13 @@ def _decide(code: ErrorCode, *, commits: bool) -> str:
     for kind, word in _DECIDING.items():
         if isinstance(found, kind):
             return word
-    return "tell"
+    return "fail"
 
 
-_DECIDING: dict[type[KafkaError], str] = {
-    TransactionAbortedError: "aborted",
-    TransactionStateError: "other",
-    FencedError: "taken",
+_DECIDING: dict[type[errors.KafkaError], str] = {
+    errors.TransactionAbortedError: "aborted",
+    errors.TransactionStateError: "other",
+    errors.FencedError: "taken",
 }
 
 PROBES: dict[str, Callable[[ErrorCode], str]] = {
@@ -372,4 +302,4 @@ PROBES: dict[str, Callable[[ErrorCode], str]] = {
     "Decide": decide,
     "Against": decide_against,
 }
-"""By the columns of the table; each function says which answer it is about."""
+"""By the columns of the table: each function is named for its answer."""

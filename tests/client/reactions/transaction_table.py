@@ -1,9 +1,9 @@
 """What a producer with transactions does about each error code; see `transaction_probes.py`.
 
-A column is an answer: that of Produce; InitProducerId, to a new producer and to somebody who
+A column is an answer: that of Produce; InitProducerId, to a new producer and to one that
 recovers a prepared transaction; AddPartitionsToTxn, AddOffsetsToTxn (the group), TxnOffsetCommit;
-EndTxn, to its producer that commits or aborts, and to somebody who decides for or against what
-another one has prepared.
+EndTxn, to its producer that commits or aborts, and to a process that commits or aborts what
+another has prepared.
 
 Every code that Kafka has is in exactly one row, so that a new one needs a decision.
 """
@@ -19,54 +19,54 @@ ok      ok    ok      ok    ok     ok      ok      ok    ok      ok
     NONE
 
 # it may have been carried out before the broker stumbled
-abort   tell  tell    abort abort  abort   unknown abort tell    tell
+abort   fail  fail    abort abort  abort   unknown abort fail    fail
     UNKNOWN_SERVER_ERROR
 
 # the broker is older than two-phase commit, or does not allow it
-abort   tell  refused abort abort  abort   abort   abort tell    tell
+abort   fail  refused abort abort  abort   abort   abort fail    fail
     UNSUPPORTED_VERSION
-fatal   tell  refused fatal fatal  fatal   fatal   fatal tell    tell
+fatal   fail  refused fatal fatal  fatal   fatal   fatal fail    fail
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 # it is stored already
-ok      tell  tell    abort abort  abort   abort   abort tell    tell
+ok      fail  fail    abort abort  abort   abort   abort fail    fail
     DUPLICATE_SEQUENCE_NUMBER
 
 # a partition's or a group's word; the coordinator has the last one (KIP-588)
-abort   tell  tell    fatal abort  abort   fatal   fatal taken   taken
+abort   fail  fail    fatal abort  abort   fatal   fatal taken   taken
     INVALID_PRODUCER_EPOCH
 
-# somebody else has the transactional id, or nobody for too long
-fatal   tell  tell    fatal fatal  fatal   fatal   fatal taken   taken
+# another producer has the transactional id, or it has expired
+fatal   fail  fail    fatal fatal  fatal   fatal   fatal taken   taken
     PRODUCER_FENCED INVALID_PRODUCER_ID_MAPPING
 
-# it is not open (any more), or was decided otherwise
-abort   tell  tell    abort abort  abort   abort   anew  aborted other
+# it is not open, or was decided otherwise
+abort   fail  fail    abort abort  abort   abort   new   aborted other
     INVALID_TXN_STATE
 
 # it can only be aborted (KIP-890)
-abort   tell  tell    abort abort  abort   abort   abort aborted other
+abort   fail  fail    abort abort  abort   abort   abort aborted other
     TRANSACTION_ABORTABLE
 
 # the markers of the one before are still being written
 retry   soon  soon    soon  soon   soon    soon    soon  soon    soon
     CONCURRENT_TRANSACTIONS
 
-# the coordinator is another broker, or nobody now
+# the coordinator is another broker, or there is none now
 retry   find  find    find  find   find    find    find  find    find
     COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR
 
 # for the topic, or for a segment
-split   tell  tell    abort abort  abort   abort   abort tell    tell
+split   fail  fail    abort abort  abort   abort   abort fail    fail
     MESSAGE_TOO_LARGE RECORD_LIST_TOO_LARGE
 
 # the group has moved on without this member (KIP-447)
-abort   tell  tell    abort group  group   abort   abort tell    tell
+abort   fail  fail    abort group  group   abort   abort fail    fail
     ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS
-abort   tell  tell    abort member member  abort   abort tell    tell
+abort   fail  fail    abort member member  abort   abort fail    fail
     FENCED_INSTANCE_ID
 
-# somebody else leads, or the topic is another one now
+# another broker leads, or the topic was recreated
 refresh retry retry   retry retry  retry   retry   retry retry   retry
     UNKNOWN_TOPIC_OR_PARTITION LEADER_NOT_AVAILABLE NOT_LEADER_OR_FOLLOWER REPLICA_NOT_AVAILABLE
     KAFKA_STORAGE_ERROR FENCED_LEADER_EPOCH UNKNOWN_TOPIC_ID INCONSISTENT_TOPIC_ID
@@ -80,8 +80,8 @@ retry   retry retry   retry retry  retry   retry   retry retry   retry
     UNSTABLE_OFFSET_COMMIT THROTTLING_QUOTA_EXCEEDED FETCH_SESSION_TOPIC_ID_ERROR
     SHARE_SESSION_NOT_FOUND INVALID_SHARE_SESSION_EPOCH SHARE_SESSION_LIMIT_REACHED
 
-# what does not pass by itself; sequences that have come apart among it: nothing is sent anew
-abort   tell  tell    abort abort  abort   abort   abort tell    tell
+# permanent errors; lost sequences are among them, because the epoch is not raised here
+abort   fail  fail    abort abort  abort   abort   abort fail    fail
     OUT_OF_ORDER_SEQUENCE_NUMBER UNKNOWN_PRODUCER_ID
     OFFSET_OUT_OF_RANGE INVALID_FETCH_SIZE BROKER_NOT_AVAILABLE STALE_CONTROLLER_EPOCH
     OFFSET_METADATA_TOO_LARGE INVALID_TOPIC_EXCEPTION INVALID_REQUIRED_ACKS

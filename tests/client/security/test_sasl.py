@@ -1,4 +1,4 @@
-"""SASL mechanisms against servers of our own, and what is said on a connection first."""
+"""SASL mechanisms against servers of our own, and the handshake of a connection."""
 
 from __future__ import annotations
 
@@ -10,16 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from minikafka.protocol.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from minikafka.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from minikafka.protocol.messages import api_versions, sasl_authenticate, sasl_handshake
 from minikafka.protocol.schema import Request, Response
 from minikafka_client.errors import AuthenticationError, UnsupportedByBrokerError
 from minikafka_client.options import ConnectionConfig, Mechanism
-from minikafka_client.plans.greeting import greet
+from minikafka_client.plans.handshake import shake_hands
 from minikafka_client.sasl import ITERATIONS_MAX, Plain, ScramSha256, ScramSha512
 from tests.client.security.scram_server import ScramServer
 
@@ -40,7 +35,7 @@ def converse(mechanism: Mechanism, answer: Callable[[bytes], bytes]) -> list[byt
 # --- PLAIN ---
 
 
-def test_plain_says_everything_at_once() -> None:
+def test_plain_says_everything_in_one_message() -> None:
     assert converse(Plain("alice", "secret"), lambda _: b"") == [b"\0alice\0secret"]
     someone = Plain("alice", "secret", authorization_id="bob")
     assert converse(someone, lambda _: b"") == [b"bob\0alice\0secret"]
@@ -148,18 +143,18 @@ def test_a_server_that_does_not_know_the_password_is_not_believed(
 # --- on a connection ---
 
 
-HAS_SASL = ApiVersionsResponse(
+HAS_SASL = api_versions.Response(
     error_code=0,
     api_keys=[
-        ApiVersion(api_key=17, min_version=0, max_version=1),
-        ApiVersion(api_key=36, min_version=0, max_version=2),
+        api_versions.ApiVersion(api_key=17, min_version=0, max_version=1),
+        api_versions.ApiVersion(api_key=36, min_version=0, max_version=2),
     ],
 )
 
 
 def greeted(mechanism: Mechanism, *answers: Response) -> list[tuple[Request, int]]:
     """Greet a broker that answers like this; returns what it was asked, in which version."""
-    plan = greet(("host", 1), mechanism)
+    plan = shake_hands(("host", 1), mechanism)
     asked = [next(plan)]
     for answer in answers:
         try:
@@ -173,33 +168,33 @@ def test_the_mechanism_speaks_after_the_handshake() -> None:
     asked = greeted(
         Plain("alice", "secret"),
         HAS_SASL,
-        SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"]),
-        SaslAuthenticateResponse(error_code=0, error_message=None, auth_bytes=b""),
+        sasl_handshake.Response(error_code=0, mechanisms=["PLAIN"]),
+        sasl_authenticate.Response(error_code=0, error_message=None, auth_bytes=b""),
     )
     assert asked[1:] == [
-        (SaslHandshakeRequest(mechanism="PLAIN"), 1),
-        (SaslAuthenticateRequest(auth_bytes=b"\0alice\0secret"), 2),
+        (sasl_handshake.Request(mechanism="PLAIN"), 1),
+        (sasl_authenticate.Request(auth_bytes=b"\0alice\0secret"), 2),
     ]
 
 
 def test_a_mechanism_that_the_broker_lacks_is_named_with_those_that_it_has() -> None:
-    refusal = SaslHandshakeResponse(
+    refusal = sasl_handshake.Response(
         error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=["SCRAM-SHA-512", "GSSAPI"]
     )
     with pytest.raises(AuthenticationError, match=r"PLAIN at host:1.*has SCRAM-SHA-512, GSSAPI"):
         greeted(Plain("alice", "secret"), HAS_SASL, refusal)
-    nothing = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+    nothing = sasl_handshake.Response(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
     with pytest.raises(AuthenticationError, match="the broker has none"):
         greeted(Plain("alice", "secret"), HAS_SASL, nothing)
 
 
-def test_a_refusal_is_final_and_tells_what_the_broker_says() -> None:
-    refusal = SaslAuthenticateResponse(
+def test_a_refusal_is_final_and_has_the_brokers_message() -> None:
+    refusal = sasl_authenticate.Response(
         error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
         error_message="Authentication failed: Invalid username or password",
         auth_bytes=b"",
     )
-    handshake = SaslHandshakeResponse(error_code=0, mechanisms=["PLAIN"])
+    handshake = sasl_handshake.Response(error_code=0, mechanisms=["PLAIN"])
     with pytest.raises(AuthenticationError, match="Invalid username or password") as caught:
         greeted(Plain("alice", "wrong"), HAS_SASL, handshake, refusal)
     assert not caught.value.is_retriable
@@ -207,7 +202,7 @@ def test_a_refusal_is_final_and_tells_what_the_broker_says() -> None:
 
 
 def test_a_broker_without_sasl_is_named() -> None:
-    plain = ApiVersionsResponse(error_code=0, api_keys=[])
+    plain = api_versions.Response(error_code=0, api_keys=[])
     with pytest.raises(UnsupportedByBrokerError, match="SaslHandshake"):
         greeted(Plain("alice", "secret"), plain)
 

@@ -1,11 +1,10 @@
-"""The blocking face in a program with more than 1,024 open files, which select() refuses."""
+"""The blocking API in a program with more than 1,024 open files, which select() refuses."""
 
 from __future__ import annotations
 
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
 
 DESCRIPTORS = 1_100
 
@@ -37,11 +36,11 @@ with AdminClient(bootstrap) as admin:
 """
 
 
-def test_a_program_with_many_open_files(bootstrap: str, new_name: Callable[[], str]) -> None:
+def test_a_program_with_many_open_files(bootstrap: str, name: str) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert hard == resource.RLIM_INFINITY or hard > DESCRIPTORS + 200, "ulimit -Hn is too low"
     finished = subprocess.run(
-        [sys.executable, "-c", PROGRAM, bootstrap, new_name(), str(DESCRIPTORS)],
+        [sys.executable, "-c", PROGRAM, bootstrap, name, str(DESCRIPTORS)],
         capture_output=True,
         text=True,
         timeout=60,

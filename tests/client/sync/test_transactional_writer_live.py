@@ -6,41 +6,24 @@ from collections.abc import Callable
 
 import pytest
 
+import minikafka_client as mk
 from minikafka.protocol.records import encode_batch
-from minikafka_client import (
-    LATEST,
-    FencedError,
-    IsolationLevel,
-    KafkaError,
-    NewTopic,
-    PreparedTransactionState,
-    TopicPartition,
-    TransactionAbortedError,
-    TransactionStateError,
-)
 from minikafka_client.sync import AdminClient, Reader, TransactionalWriter
 
 NewName = Callable[[], str]
 
-
-@pytest.fixture
-def topic(bootstrap: str, new_name: NewName) -> str:
-    """A topic with two partitions."""
-    name = new_name()
-    with AdminClient(bootstrap) as admin:
-        admin.create_topics([NewTopic(name, 2)])
-    return name
+PARTITIONS = 2  # of each topic
 
 
 def committed(bootstrap: str, topic: str) -> list[bytes]:
     """All values that readers of committed records see."""
-    partitions = [TopicPartition(topic, number) for number in range(2)]
+    partitions = [mk.TopicPartition(topic, number) for number in range(2)]
     with AdminClient(bootstrap) as admin:
         ends = admin.list_offsets(
-            dict.fromkeys(partitions, LATEST), isolation_level=IsolationLevel.READ_COMMITTED
+            dict.fromkeys(partitions, mk.LATEST), isolation_level=mk.IsolationLevel.READ_COMMITTED
         )
     ranges = {partition: (0, ends[partition].offset) for partition in partitions}
-    with Reader(bootstrap, ranges, isolation_level=IsolationLevel.READ_COMMITTED) as reader:
+    with Reader(bootstrap, ranges, isolation_level=mk.IsolationLevel.READ_COMMITTED) as reader:
         return sorted(value or b"" for run in reader for value in run.values)
 
 
@@ -48,8 +31,8 @@ def encoded(*values: bytes) -> tuple[bytearray, int]:
     return encode_batch([(None, value, (), 0) for value in values]), len(values)
 
 
-def test_what_is_committed_is_seen(bootstrap: str, topic: str, new_name: NewName) -> None:
-    with TransactionalWriter(bootstrap, transactional_id=new_name()) as writer:
+def test_what_is_committed_is_seen(bootstrap: str, topic: str, name: str) -> None:
+    with TransactionalWriter(bootstrap, transactional_id=name) as writer:
         for number in (b"1", b"2"):
             writer.begin()
             writer.send(topic, number, partition=0)
@@ -62,7 +45,7 @@ def test_what_is_committed_is_seen(bootstrap: str, topic: str, new_name: NewName
 
 def test_what_is_prepared_is_ended_by_others(bootstrap: str, topic: str, new_name: NewName) -> None:
     names = [new_name(), new_name()]
-    prepared: list[PreparedTransactionState] = []
+    prepared: list[mk.PreparedTransactionState] = []
     for name in names:
         with TransactionalWriter(bootstrap, transactional_id=name) as writer:
             writer.begin()
@@ -74,8 +57,8 @@ def test_what_is_prepared_is_ended_by_others(bootstrap: str, topic: str, new_nam
     assert committed(bootstrap, topic) == [names[0].encode()]
 
 
-def test_nothing_sent_prepares_nothing(bootstrap: str, new_name: NewName) -> None:
-    with TransactionalWriter(bootstrap, transactional_id=new_name()) as writer:
+def test_nothing_sent_prepares_nothing(bootstrap: str, name: str) -> None:
+    with TransactionalWriter(bootstrap, transactional_id=name) as writer:
         writer.begin()
         assert not writer.prepare()
 
@@ -97,25 +80,22 @@ def test_leaving_the_block_aborts(bootstrap: str, topic: str, new_name: NewName)
     assert committed(bootstrap, topic) == [b"kept"]
 
 
-def test_nothing_is_sent_outside_a_transaction(
-    bootstrap: str, topic: str, new_name: NewName
-) -> None:
-    with TransactionalWriter(bootstrap, transactional_id=new_name()) as writer:
-        with pytest.raises(TransactionStateError):
+def test_nothing_is_sent_outside_a_transaction(bootstrap: str, topic: str, name: str) -> None:
+    with TransactionalWriter(bootstrap, transactional_id=name) as writer:
+        with pytest.raises(mk.TransactionStateError):
             writer.send(topic, b"value")
-        with pytest.raises(TransactionStateError):
+        with pytest.raises(mk.TransactionStateError):
             writer.send_batch(topic, 0, *encoded(b"value"))
 
 
-def test_who_takes_over_fences(bootstrap: str, topic: str, new_name: NewName) -> None:
-    name = new_name()
+def test_who_takes_over_fences(bootstrap: str, topic: str, name: str) -> None:
     with TransactionalWriter(bootstrap, transactional_id=name) as old:
         old.begin()
         old.send(topic, b"old", partition=0)
         old.flush()
         with TransactionalWriter(bootstrap, transactional_id=name) as new:
             new.begin()
-            with pytest.raises((FencedError, TransactionAbortedError)):
+            with pytest.raises((mk.FencedError, mk.TransactionAbortedError)):
                 old.commit()
             new.send(topic, b"new", partition=0)
             new.commit()
@@ -123,9 +103,9 @@ def test_who_takes_over_fences(bootstrap: str, topic: str, new_name: NewName) ->
 
 
 def test_a_batch_that_is_refused_takes_the_transaction_with_it(
-    bootstrap: str, topic: str, new_name: NewName
+    bootstrap: str, topic: str, name: str
 ) -> None:
-    with TransactionalWriter(bootstrap, transactional_id=new_name()) as writer:
+    with TransactionalWriter(bootstrap, transactional_id=name) as writer:
         writer.begin()
         writer.send(topic, b"good", partition=0)
         writer.send(topic, b"x" * 300_000, partition=1)
@@ -133,7 +113,7 @@ def test_a_batch_that_is_refused_takes_the_transaction_with_it(
         damaged[-1] ^= 1
         damaged[16] = 1  # no such magic
         writer.send_batch(topic, 0, damaged, count)
-        with pytest.raises(KafkaError):
+        with pytest.raises(mk.KafkaError):
             writer.prepare()
     assert committed(bootstrap, topic) == []
 
@@ -144,9 +124,8 @@ def test_a_writer_of_transactions_needs_their_name() -> None:
 
 
 def test_what_is_prepared_is_not_ended_by_taking_over(
-    bootstrap: str, topic: str, new_name: NewName
+    bootstrap: str, topic: str, name: str
 ) -> None:
-    name = new_name()
 
     def writer_of_two_phases() -> TransactionalWriter:
         return TransactionalWriter(
@@ -159,7 +138,7 @@ def test_what_is_prepared_is_not_ended_by_taking_over(
         prepared = writer.prepare()
     with writer_of_two_phases() as writer:
         assert writer.initialize() == prepared
-        with pytest.raises(TransactionStateError):
+        with pytest.raises(mk.TransactionStateError):
             writer.begin()
     with AdminClient(bootstrap) as admin:
         admin.complete_transaction(name, prepared)

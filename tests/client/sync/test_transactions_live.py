@@ -7,40 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from minikafka_client import (
-    FencedError,
-    NewTopic,
-    TopicPartition,
-    TransactionStateError,
-)
-from minikafka_client.sync import AdminClient, Consumer, Producer, Writer
+import minikafka_client as mk
+from minikafka_client.sync import Consumer, Producer, Writer
+from tests.client.sync.committed import committed
 
 
-@pytest.fixture
-def topic(bootstrap: str, new_name: Callable[[], str]) -> str:
-    name = new_name()
-    with AdminClient(bootstrap) as admin:
-        admin.create_topics([NewTopic(name, 1)])
-    return name
-
-
-def committed(bootstrap: str, topic: str) -> list[bytes | None]:
-    partition = TopicPartition(topic, 0)
-    values: list[bytes | None] = []
-    with Consumer(
-        bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
-    ) as consumer:
-        consumer.assign([partition])
-        end = consumer.end_offsets([partition])[partition]
-        while consumer.position(partition) < end:
-            values += [record.value for record in consumer.poll(timeout_ms=100)]
-    return values
-
-
-def test_threads_share_the_open_transaction(
-    bootstrap: str, topic: str, new_name: Callable[[], str]
-) -> None:
-    with Producer(bootstrap, transactional_id=new_name()) as producer:
+def test_threads_share_the_open_transaction(bootstrap: str, topic: str, name: str) -> None:
+    with Producer(bootstrap, transactional_id=name) as producer:
 
         def send(number: int) -> None:
             producer.send(topic, b"%d" % number)
@@ -51,13 +24,13 @@ def test_threads_share_the_open_transaction(
                 thread.start()
             for thread in threads:
                 thread.join()
-        with pytest.raises(TransactionStateError):
+        with pytest.raises(mk.TransactionStateError):
             producer.send(topic, b"outside")
-    assert sorted(committed(bootstrap, topic), key=str) == [b"%d" % number for number in range(5)]
+    assert sorted(committed(bootstrap, topic)) == [b"%d" % number for number in range(5)]
 
 
-def test_an_exception_aborts(bootstrap: str, topic: str, new_name: Callable[[], str]) -> None:
-    with Producer(bootstrap, transactional_id=new_name()) as producer:
+def test_an_exception_aborts(bootstrap: str, topic: str, name: str) -> None:
+    with Producer(bootstrap, transactional_id=name) as producer:
 
         def fail() -> None:
             with producer.transaction():
@@ -88,7 +61,7 @@ def test_offsets_of_a_consumer_go_with_the_results(
     ):
         consumer.subscribe([topic])
         [record] = consumer.poll(1)
-        partition = TopicPartition(topic, 0)
+        partition = mk.TopicPartition(topic, 0)
         with producer.transaction() as transaction:
             producer.send(topic, b"result of " + (record.value or b""))
             transaction.send_offsets({partition: record.offset + 1}, consumer)
@@ -98,10 +71,7 @@ def test_offsets_of_a_consumer_go_with_the_results(
     assert committed(bootstrap, topic) == [b"a", b"result of a"]
 
 
-def test_a_new_producer_fences_the_old_one(
-    bootstrap: str, topic: str, new_name: Callable[[], str]
-) -> None:
-    name = new_name()
+def test_a_new_producer_fences_the_old_one(bootstrap: str, topic: str, name: str) -> None:
     with Producer(bootstrap, transactional_id=name) as old:
 
         def be_fenced() -> None:
@@ -110,7 +80,7 @@ def test_a_new_producer_fences_the_old_one(
                 with Producer(bootstrap, transactional_id=name) as new, new.transaction():
                     new.send(topic, b"new")
 
-        with pytest.raises(FencedError):
+        with pytest.raises(mk.FencedError):
             be_fenced()
     assert committed(bootstrap, topic) == [b"new"]
 

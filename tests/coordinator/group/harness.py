@@ -1,6 +1,6 @@
-"""A shell around `GroupShard` in plain Python: a log, a clock, and clients that ask.
+"""A shell around `GroupShard` in plain Python: a log, a clock, and clients.
 
-`Shell` carries out effects as the broker would, on the spot. ``shell.holds_commits`` keeps writes
+`Shell` carries out effects immediately, as the broker would. ``shell.holds_commits`` keeps writes
 above the high watermark until `Shell.commit_all`; ``shell.append_error`` lets appends fail. That no
 request is answered twice is checked here, for all tests.
 """
@@ -24,34 +24,14 @@ from minikafka.coordinator.group import (
     Reply,
 )
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from minikafka.protocol.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from minikafka.protocol.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-)
-from minikafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from minikafka.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-)
-from minikafka.protocol.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-    SyncGroupResponse,
+from minikafka.protocol.messages import delete_groups as delete_groups_api
+from minikafka.protocol.messages import (
+    heartbeat,
+    join_group,
+    leave_group,
+    offset_commit,
+    offset_delete,
+    sync_group,
 )
 
 ResponseT = TypeVar("ResponseT")
@@ -194,16 +174,16 @@ class Shell:
         session_ms: int = SESSION_MS,
         rebalance_ms: int = REBALANCE_MS,
         client_id: str = "app",
-    ) -> Call[JoinGroupResponse]:
-        call: Call[JoinGroupResponse] = Call()
-        request = JoinGroupRequest(
+    ) -> Call[join_group.Response]:
+        call: Call[join_group.Response] = Call()
+        request = join_group.Request(
             group_id=group,
             session_timeout_ms=session_ms,
             rebalance_timeout_ms=rebalance_ms if version >= 1 else -1,
             member_id=member_id,
             group_instance_id=instance,
             protocol_type=protocol_type,
-            protocols=[JoinGroupRequestProtocol(name=n, metadata=m) for n, m in protocols],
+            protocols=[join_group.Protocol(name=n, metadata=m) for n, m in protocols],
         )
         self.ask(request, version, call, client_id)
         return call
@@ -219,9 +199,9 @@ class Shell:
         instance: str | None = None,
         protocol_type: str | None = None,
         protocol: str | None = None,
-    ) -> Call[SyncGroupResponse]:
-        call: Call[SyncGroupResponse] = Call()
-        request = SyncGroupRequest(
+    ) -> Call[sync_group.Response]:
+        call: Call[sync_group.Response] = Call()
+        request = sync_group.Request(
             group_id=group,
             generation_id=generation,
             member_id=member_id,
@@ -229,7 +209,7 @@ class Shell:
             protocol_type=protocol_type,
             protocol_name=protocol,
             assignments=[
-                SyncGroupRequestAssignment(member_id=to, assignment=assignment)
+                sync_group.Assignment(member_id=to, assignment=assignment)
                 for to, assignment in (assignments or {}).items()
             ],
         )
@@ -239,8 +219,8 @@ class Shell:
     def heartbeat(
         self, member_id: str, generation: int, *, group: str = GROUP, instance: str | None = None
     ) -> ErrorCode:
-        call: Call[HeartbeatResponse] = Call()
-        request = HeartbeatRequest(
+        call: Call[heartbeat.Response] = Call()
+        request = heartbeat.Request(
             group_id=group,
             generation_id=generation,
             member_id=member_id,
@@ -249,14 +229,16 @@ class Shell:
         self.ask(request, 4, call)
         return call.error
 
-    def leave(self, *members: MemberIdentity, group: str = GROUP) -> LeaveGroupResponse:
-        call: Call[LeaveGroupResponse] = Call()
-        self.ask(LeaveGroupRequest(group_id=group, members=list(members)), 5, call)
+    def leave(
+        self, *members: leave_group.MemberIdentity, group: str = GROUP
+    ) -> leave_group.Response:
+        call: Call[leave_group.Response] = Call()
+        self.ask(leave_group.Request(group_id=group, members=list(members)), 5, call)
         return call.response
 
     def leave_v2(self, member_id: str, *, group: str = GROUP) -> ErrorCode:
-        call: Call[LeaveGroupResponse] = Call()
-        self.ask(LeaveGroupRequest(group_id=group, member_id=member_id), 2, call)
+        call: Call[leave_group.Response] = Call()
+        self.ask(leave_group.Request(group_id=group, member_id=member_id), 2, call)
         return call.error
 
     def commit_later(
@@ -270,19 +252,19 @@ class Shell:
         instance: str | None = None,
         metadata: str | None = None,
         retention_ms: int = -1,
-    ) -> Call[OffsetCommitResponse]:
-        call: Call[OffsetCommitResponse] = Call()
-        request = OffsetCommitRequest(
+    ) -> Call[offset_commit.Response]:
+        call: Call[offset_commit.Response] = Call()
+        request = offset_commit.Request(
             group_id=group,
             generation_id_or_member_epoch=generation,
             member_id=member_id,
             group_instance_id=instance,
             retention_time_ms=retention_ms,
             topics=[
-                OffsetCommitRequestTopic(
+                offset_commit.RequestTopic(
                     name=topic,
                     partitions=[
-                        OffsetCommitRequestPartition(
+                        offset_commit.RequestPartition(
                             partition_index=partition,
                             committed_offset=offset,
                             committed_leader_epoch=4,
@@ -301,19 +283,19 @@ class Shell:
         return commit_error(self.commit_later({(TOPIC, 0): offset}, **options))
 
     def offset(self, topic: str = TOPIC, partition: int = 0, *, group: str = GROUP) -> int:
-        """The committed offset that a client is told."""
+        """The committed offset that a client sees."""
         found = self.shard.offset_fetch(group, {topic: [partition]})
         return found.topics[0].partitions[0].committed_offset
 
     def delete_offsets(
         self, *partitions: tuple[str, int], group: str = GROUP
-    ) -> Call[OffsetDeleteResponse]:
-        call: Call[OffsetDeleteResponse] = Call()
-        request = OffsetDeleteRequest(
+    ) -> Call[offset_delete.Response]:
+        call: Call[offset_delete.Response] = Call()
+        request = offset_delete.Request(
             group_id=group,
             topics=[
-                OffsetDeleteRequestTopic(
-                    name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=index)]
+                offset_delete.RequestTopic(
+                    name=topic, partitions=[offset_delete.RequestPartition(partition_index=index)]
                 )
                 for topic, index in partitions
             ],
@@ -321,9 +303,9 @@ class Shell:
         self.ask(request, 0, call)
         return call
 
-    def delete_groups(self, *groups: str) -> Call[DeleteGroupsResponse]:
-        call: Call[DeleteGroupsResponse] = Call()
-        self.ask(DeleteGroupsRequest(groups_names=list(groups)), 2, call)
+    def delete_groups(self, *groups: str) -> Call[delete_groups_api.Response]:
+        call: Call[delete_groups_api.Response] = Call()
+        self.ask(delete_groups_api.Request(groups_names=list(groups)), 2, call)
         return call
 
     # --- whole rebalances ------------------------------------------------------------------
@@ -358,12 +340,12 @@ class Shell:
         assert self.state(group) == "Stable"
 
 
-def commit_error(call: Call[OffsetCommitResponse]) -> ErrorCode:
+def commit_error(call: Call[offset_commit.Response]) -> ErrorCode:
     """The error of the only partition in a commit."""
     ((partition,),) = [topic.partitions for topic in call.response.topics]
     return ErrorCode(partition.error_code)
 
 
-def member(member_id: str = "", instance: str | None = None) -> MemberIdentity:
-    """Whom LeaveGroup names."""
-    return MemberIdentity(member_id=member_id, group_instance_id=instance)
+def member(member_id: str = "", instance: str | None = None) -> leave_group.MemberIdentity:
+    """A member in LeaveGroup."""
+    return leave_group.MemberIdentity(member_id=member_id, group_instance_id=instance)

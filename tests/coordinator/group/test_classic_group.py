@@ -1,4 +1,4 @@
-"""What a group refuses or tolerates by itself."""
+"""What a group itself checks."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_dead_group_stays_dead_and_every_other_state_can_be_left() -> None:
     assert all(TRANSITIONS[state] for state in GroupState if state is not GroupState.DEAD)
 
 
-def test_a_stored_assignment_of_a_member_that_has_left_is_nobodys() -> None:
+def test_a_stored_assignment_of_a_member_that_has_left_is_ignored() -> None:
     group = ClassicGroup("readers")
     gone = GroupMetadataMember(
         member_id="gone",

@@ -1,6 +1,6 @@
 """A group under random clients, time, failed writes and failovers, and what must always hold.
 
-- Nobody is told a generation that is lower than one told before; one generation has one leader
+- No client gets a generation that is lower than an earlier one; one generation has one leader
   and one list of members.
 - Only a member of the newest generation commits, and no acknowledged offset is lost or goes back.
 - A shard that loads the log stores the same as the one that wrote it.
@@ -28,8 +28,7 @@ from hypothesis.stateful import (
 from minikafka.coordinator.group.context import ShardContext, Timer, TimerKind
 from minikafka.coordinator.group.states import GroupState
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.join_group import JoinGroupResponse
-from minikafka.protocol.messages.sync_group import SyncGroupResponse
+from minikafka.protocol.messages import join_group, sync_group
 from tests.coordinator.group.harness import (
     GROUP,
     TOPIC,
@@ -65,12 +64,12 @@ class Client:
     members: tuple[str, ...] = ()
     must_join: bool = True
     must_sync: bool = False
-    joining: Call[JoinGroupResponse] | None = None
-    syncing: Call[SyncGroupResponse] | None = None
+    joining: Call[join_group.Response] | None = None
+    syncing: Call[sync_group.Response] | None = None
 
 
 def who_is(member_id: str) -> str:
-    """A static member keeps its name while its member id changes."""
+    """A static member keeps its instance id while its member id changes."""
     name = member_id.rsplit("-", 1)[0]
     return name if name in INSTANCES else member_id
 
@@ -141,7 +140,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.0, 3.0, 4.0]))
     def everybody_works(self, seconds: float) -> None:
-        """All clients do what their state asks for, as real ones would."""
+        """All clients do what their state requires, as real ones would."""
         for client in self.alive:
             if client.joining is not None or client.syncing is not None:
                 continue
@@ -223,7 +222,7 @@ class GroupMachine(RuleBasedStateMachine):
         elif is_taken:
             assert state in ("Stable", "PreparingRebalance")
             assert generation == self.told_generation
-            # Only the leader is told who the members are, and it may have vanished.
+            # Only the leader gets the list of members, and it may have vanished.
             if generation in self.members:
                 assert who_is(member_id) in self.members[generation]
         self._listen()
@@ -238,7 +237,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule()
     def delete_group(self) -> None:
-        # A deletion that is lost would bring the group's whole story back: too much for the model.
+        # A lost deletion would bring the group's whole history back: too much for the model.
         self.replicas_catch_up()
         state = self.shell.state()
         call = self.shell.delete_groups(GROUP)
@@ -253,7 +252,7 @@ class GroupMachine(RuleBasedStateMachine):
         self._listen()
 
     def _forget_group(self) -> None:
-        """A group that was deleted counts from the start, so its former story is over."""
+        """A deleted group counts from the start, so its history is over."""
         self.offset_floor = -1
         self.told_generation = 0
         self.leaders.clear()
@@ -328,7 +327,7 @@ class GroupMachine(RuleBasedStateMachine):
                 self.offset_floor = max(self.offset_floor, offset)
         self.commits = [commit for commit in self.commits if not commit[0].is_answered]
 
-    def _joined(self, client: Client, response: JoinGroupResponse) -> None:
+    def _joined(self, client: Client, response: join_group.Response) -> None:
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             client.member_id = response.member_id
         elif response.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -343,7 +342,7 @@ class GroupMachine(RuleBasedStateMachine):
             client.members = tuple(m.member_id for m in response.members)
             client.must_join, client.must_sync = False, True
 
-    def _check_generation(self, response: JoinGroupResponse) -> None:
+    def _check_generation(self, response: join_group.Response) -> None:
         generation = response.generation_id
         assert generation >= self.told_generation
         self.told_generation = generation
@@ -393,7 +392,7 @@ class GroupMachine(RuleBasedStateMachine):
         live = self.context.groups.get(GROUP)
         stored = loaded.groups.get(GROUP)
         if live is None or stored is None:
-            # A group exists without being stored until its first generation is.
+            # A group is not stored before its first generation.
             assert stored is None
             assert live is None or live.generation == 0
             return
@@ -412,7 +411,7 @@ class GroupMachine(RuleBasedStateMachine):
         ]
 
     def teardown(self) -> None:
-        """All clients are gone, the log works: everything comes to its end by time alone."""
+        """All clients have gone, the log works: everything ends by timeouts alone."""
         self.shell.holds_commits = False
         self.shell.commit_all()
         self.shell.advance(599)
@@ -421,7 +420,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert self.shell.state() in ("Empty", "Dead")
         assert len(self.context.timers) == 1
         assert Timer(TimerKind.RETENTION) in self.context.timers
-        assert not self.context._writes
+        assert not self.context.writes
         assert not self.context.offsets._unsettled
         if self.shell.state() == "Empty" and self.told_generation:
             generation, _ = self.shell.stable_group(1)

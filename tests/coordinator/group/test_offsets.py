@@ -15,7 +15,7 @@ COMMITTED = st.none() | st.builds(
 
 
 class OffsetsMachine(RuleBasedStateMachine):
-    """Writes at the end of a log, writes that fail, and writes that turn out to hold."""
+    """Writes at the end of a log that fail or are committed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class OffsetsMachine(RuleBasedStateMachine):
 
     @rule(ahead=st.integers(0, 3))
     def settle(self, ahead: int) -> None:
-        """The high watermark has moved; what it has passed is reported in any order."""
+        """The high watermark has moved; the commits are reported in any order."""
         waiting = [index for index in range(len(self.log)) if index not in self.settled]
         if ahead < len(waiting):
             index = waiting[ahead]

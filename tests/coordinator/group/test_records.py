@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets, byte for byte, and what consumers say of their topics."""
+"""The records of __consumer_offsets, byte for byte, and the subscriptions in them."""
 
 import struct
 from io import BytesIO
@@ -26,7 +26,7 @@ from minikafka.coordinator.group.records import (
     decode_entry,
 )
 from minikafka.coordinator.group.subscription import subscribed_topics
-from minikafka.protocol.schema import MalformedMessageError
+from minikafka.protocol.exceptions import MalformedMessageError
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 int32s = st.integers(-(2**31), 2**31 - 1)
@@ -63,7 +63,7 @@ entries = st.builds(OffsetEntry, keys, st.none() | live_offsets | expiring_offse
 
 
 @given(entries)
-def test_what_is_written_is_read_back(entry: OffsetEntry | GroupEntry) -> None:
+def test_records_round_trip(entry: OffsetEntry | GroupEntry) -> None:
     key, value = entry.encode()
     assert decode_entry(key, value) == entry
 
@@ -78,7 +78,7 @@ def test_damaged_records_are_recognised(key: bytes, value: bytes | None) -> None
 
 
 @given(entries, st.data())
-def test_a_record_that_was_cut_is_recognised(
+def test_truncated_records_are_recognised(
     entry: OffsetEntry | GroupEntry, data: st.DataObject
 ) -> None:
     key, value = entry.encode()
@@ -188,7 +188,7 @@ def test_keys_of_other_kinds_are_named_by_their_version(version: int) -> None:
 
 @pytest.mark.parametrize("key", [OFFSET_KEY, GROUP_KEY])
 def test_a_value_of_a_later_version_cannot_be_read(key: bytes) -> None:
-    with pytest.raises(MalformedMessageError, match="version 5, and this broker reads versions 0"):
+    with pytest.raises(MalformedMessageError, match="version 5; this broker reads versions 0"):
         decode_entry(key, b"\0\5" + bytes(40))
 
 
@@ -218,6 +218,6 @@ def test_the_topics_of_all_members_are_found(first: list[str], second: list[str]
 
 
 @given(st.binary(max_size=30))
-def test_bytes_that_are_no_subscription_say_nothing(metadata: bytes) -> None:
+def test_a_malformed_subscription_is_unknown(metadata: bytes) -> None:
     found = subscribed_topics([metadata])
     assert found is None or all(topic.encode() in metadata for topic in found)

@@ -4,8 +4,8 @@ from minikafka.protocol.errors import ErrorCode
 from tests.coordinator.group.harness import GROUP, TOPIC, Shell, member
 
 
-def test_kafka_5600_what_was_written_last_is_what_is_loaded() -> None:
-    """An offset that was deleted and committed again, a group that was and is: the last one counts.
+def test_kafka_5600_the_last_record_is_loaded() -> None:
+    """An offset or a group that was deleted and stored again: the last record counts.
 
     Kafka once collected removals over a whole load and so lost what was written after them.
     """
@@ -24,10 +24,10 @@ def test_kafka_5600_what_was_written_last_is_what_is_loaded() -> None:
     assert shell.heartbeat(one, generation) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_kafka_9065_a_log_with_nothing_in_it_is_loaded() -> None:
-    """All records compacted away, or only kinds that mean nothing here: loading still ends.
+def test_kafka_9065_an_empty_log_can_be_loaded() -> None:
+    """All records were compacted away, or are of unknown kinds: loading still ends.
 
-    Kafka waited for a record at the end of the log that was not there any more.
+    Kafka waited for a record at the end of the log that no longer existed.
     """
     assert Shell().shard.error is ErrorCode.NONE
     shell = Shell(log=[(b"\0\3other", None)])
@@ -43,8 +43,8 @@ def test_kafka_9065_a_log_with_nothing_in_it_is_loaded() -> None:
     assert shell.offset() == -1
 
 
-def test_kafka_9823_an_answer_of_the_last_generation_says_nothing_about_this_one() -> None:
-    """Requests on their way while the member joins again are judged by their own generation.
+def test_kafka_9823_an_answer_of_the_previous_generation_does_not_affect_this_one() -> None:
+    """Requests in flight while the member joins again are checked against their own generation.
 
     Kafka's consumer took errors of late answers for its new generation; what the coordinator can
     do is to name them: ILLEGAL_GENERATION for the generation that is over, never UNKNOWN_MEMBER_ID.
@@ -66,7 +66,7 @@ def test_kafka_9823_an_answer_of_the_last_generation_says_nothing_about_this_one
 
 
 def test_kafka_13636_a_rebalance_does_not_expire_what_its_members_committed() -> None:
-    """A group that has not committed for a week, and rebalances when the clean-up comes along.
+    """A group that has not committed for a week, and is in a rebalance during the clean-up.
 
     Kafka took a group without a selected protocol for one that reads no topic.
     """

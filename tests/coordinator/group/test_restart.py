@@ -20,18 +20,15 @@ from minikafka.coordinator.group.records import (
     GroupMetadataValue,
 )
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from minikafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from minikafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
+from minikafka.protocol.messages import (
+    delete_groups,
+    heartbeat,
+    join_group,
+    leave_group,
+    offset_commit,
+    offset_delete,
+    sync_group,
 )
-from minikafka.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.coordinator.group.harness import (
     GROUP,
     SESSION_MS,
@@ -43,29 +40,29 @@ from tests.coordinator.group.harness import (
 
 NOW = Now(0.0, 0)
 REQUESTS: list[GroupRequest] = [
-    JoinGroupRequest(
+    join_group.Request(
         group_id="g", session_timeout_ms=1, member_id="m", protocol_type="", protocols=[]
     ),
-    SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=[]),
-    HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
-    LeaveGroupRequest(group_id="g", member_id="m"),
-    OffsetCommitRequest(
+    sync_group.Request(group_id="g", generation_id=1, member_id="m", assignments=[]),
+    heartbeat.Request(group_id="g", generation_id=1, member_id="m"),
+    leave_group.Request(group_id="g", member_id="m"),
+    offset_commit.Request(
         group_id="g",
         member_id="",
         topics=[
-            OffsetCommitRequestTopic(
+            offset_commit.RequestTopic(
                 topic_id=bytes(range(16)),
                 name="t",
                 partitions=[
-                    OffsetCommitRequestPartition(
+                    offset_commit.RequestPartition(
                         partition_index=3, committed_offset=1, committed_metadata=None
                     )
                 ],
             )
         ],
     ),
-    OffsetDeleteRequest(group_id="g", topics=[]),
-    DeleteGroupsRequest(groups_names=["g"]),
+    offset_delete.Request(group_id="g", topics=[]),
+    delete_groups.Request(groups_names=["g"]),
 ]
 
 
@@ -74,21 +71,21 @@ def error_of(effects: list[Effect]) -> int:
     assert isinstance(reply, Reply)
     assert reply.token == "token"
     match reply.response:
-        case OffsetCommitResponse(topics=[topic]):
+        case offset_commit.Response(topics=[topic]):
             assert (topic.topic_id, topic.name) == (bytes(range(16)), "t")
             assert topic.partitions[0].partition_index == 3
             return topic.partitions[0].error_code
-        case DeleteGroupsResponse(results=[result]):
+        case delete_groups.Response(results=[result]):
             assert result.group_id == "g"
             return result.error_code
-        case JoinGroupResponse() as response:
+        case join_group.Response() as response:
             assert response.member_id == "m"
             return response.error_code
         case (
-            SyncGroupResponse()
-            | HeartbeatResponse()
-            | LeaveGroupResponse()
-            | OffsetDeleteResponse() as response
+            sync_group.Response()
+            | heartbeat.Response()
+            | leave_group.Response()
+            | offset_delete.Response() as response
         ):
             return response.error_code
         case other:
@@ -103,8 +100,8 @@ def test_nothing_is_decided_while_the_log_is_loaded(request_: GroupRequest) -> N
     shard = GroupShard(GroupConfig(), new_id=lambda: "id")
     assert shard.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     error = error_of(shard.handle(Ask(request_, 2, "app", "/", "token"), NOW))
-    # A member that heartbeats is left in peace; its session runs from the end of loading.
-    is_heartbeat = isinstance(request_, HeartbeatRequest)
+    # A member that sends heartbeats gets no error; its session begins at the end of loading.
+    is_heartbeat = isinstance(request_, heartbeat.Request)
     assert error == (ErrorCode.NONE if is_heartbeat else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
@@ -117,7 +114,7 @@ def test_nothing_is_shown_while_the_log_is_loaded() -> None:
     assert shard.deadline() is None
 
 
-def test_a_stable_group_goes_on_after_a_restart() -> None:
+def test_a_stable_group_continues_after_a_restart() -> None:
     shell = Shell()
     generation, (leader, follower) = shell.stable_group()
     shell.commit(42, member_id=leader, generation=generation)
@@ -128,11 +125,11 @@ def test_a_stable_group_goes_on_after_a_restart() -> None:
     assert shell.sync(follower, generation).response.assignment == follower.encode()
     assert shell.offset() == 42
     assert shell.commit(43, member_id=leader, generation=generation) is ErrorCode.NONE
-    # Who is the leader was stored, too.
+    # The leader was stored, too.
     assert shell.join(follower).response.leader == leader
 
 
-def test_a_static_member_is_still_known_by_its_name_after_a_restart() -> None:
+def test_a_static_member_is_known_by_instance_id_after_a_restart() -> None:
     shell = Shell()
     call = shell.join(instance="alpha")
     shell.advance(3)
@@ -141,7 +138,7 @@ def test_a_static_member_is_still_known_by_its_name_after_a_restart() -> None:
     assert shell.join(instance="alpha").response.generation_id == 1
 
 
-def test_restored_members_must_show_life() -> None:
+def test_restored_members_must_send_heartbeats() -> None:
     shell = Shell()
     generation, ids = shell.stable_group()
     shell = shell.restart()
@@ -152,7 +149,7 @@ def test_restored_members_must_show_life() -> None:
     assert shell.heartbeat(ids[1], generation) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_generation_that_was_told_is_never_told_again_after_a_restart() -> None:
+def test_a_generation_number_is_never_reused_after_a_restart() -> None:
     shell = Shell()
     generation, (leader, follower) = shell.stable_group()
     calls = [shell.join(leader), shell.join(follower)]
@@ -163,7 +160,7 @@ def test_a_generation_that_was_told_is_never_told_again_after_a_restart() -> Non
     assert shell.stable_group()[0] == told + 1
 
 
-def test_joins_are_answered_when_the_generation_is_stored_and_not_before() -> None:
+def test_joins_are_answered_only_when_the_generation_is_stored() -> None:
     shell = Shell()
     shell.holds_commits = True
     call = shell.join(version=3)
@@ -173,7 +170,7 @@ def test_joins_are_answered_when_the_generation_is_stored_and_not_before() -> No
     shell.get_id()
     assert shell.state() == "PreparingRebalance"
     shell.commit_all()
-    # Who came in between is in the same generation; an unused id holds nobody up.
+    # A member that joined in between is in the same generation; a pending id does not delay it.
     assert call.response.generation_id == late.response.generation_id == 1
     assert len(call.response.members) == 2
 
@@ -201,9 +198,9 @@ def test_unknown_and_damaged_records_are_skipped(caplog: pytest.LogCaptureFixtur
     assert "unknown version 3" in caplog.text
 
 
-def test_what_is_loaded_is_loaded_once() -> None:
+def test_records_cannot_be_replayed_after_loading() -> None:
     shell = Shell()
-    with pytest.raises(RuntimeError, match="replay is for loading"):
+    with pytest.raises(RuntimeError, match="replay is only for loading"):
         shell.shard.replay(b"", b"")
 
 
@@ -219,8 +216,8 @@ def stored_member(member_id: str, instance: str | None) -> GroupMetadataMember:
     )
 
 
-def test_a_group_stored_strangely_can_be_loaded_and_lived_down() -> None:
-    """Twice the same member, two with one name, a leader that is none: whatever wrote that."""
+def test_an_inconsistent_group_can_be_loaded_and_recovers() -> None:
+    """The same member twice, two with one instance id, a leader that is not a member."""
     members = [stored_member("a", "x"), stored_member("a", "x"), stored_member("b", "x")]
     value = GroupMetadataValue(
         protocol_type="consumer", generation=3, protocol=None, leader="z", members=members
@@ -232,7 +229,7 @@ def test_a_group_stored_strangely_can_be_loaded_and_lived_down() -> None:
     assert shell.state() == "Empty"
 
 
-def test_an_old_record_without_its_time_expires_by_the_commits() -> None:
+def test_an_old_record_without_a_timestamp_expires_by_the_commits() -> None:
     shell = Shell(offsets_retention_ms=10_000, offsets_retention_check_interval_ms=1_000)
     shell.commit(42)
     value = GroupMetadataValue(
@@ -290,7 +287,7 @@ def test_a_member_that_comes_back_after_a_failed_start_may_wait_longer_than_its_
     assert again.error is ErrorCode.NONE
 
 
-def test_a_failed_start_keeps_the_place_of_a_static_member_that_did_not_come() -> None:
+def test_a_failed_start_keeps_a_static_member_that_did_not_join() -> None:
     shell = Shell()
     calls = [shell.join(instance=name, session_ms=1_000_000) for name in ("alpha", "beta")]
     shell.advance(6)
@@ -324,7 +321,7 @@ def test_a_group_becomes_empty_even_if_that_cannot_be_stored() -> None:
     assert shell.offset() == -1
 
 
-def test_a_generation_whose_fate_is_unknown_is_used_up() -> None:
+def test_a_generation_whose_write_timed_out_is_not_reused() -> None:
     shell = Shell()
     shell.holds_commits = True
     call = shell.join(version=3)
@@ -337,7 +334,7 @@ def test_a_generation_whose_fate_is_unknown_is_used_up() -> None:
     assert again.response.generation_id == 2
 
 
-def test_those_who_joined_may_all_be_gone_when_the_generation_is_stored() -> None:
+def test_all_joined_members_may_leave_before_the_generation_is_stored() -> None:
     shell = Shell()
     static = [shell.join(instance=name) for name in ("alpha", "beta")]
     shell.advance(6)
@@ -360,7 +357,7 @@ def test_those_who_joined_may_all_be_gone_when_the_generation_is_stored() -> Non
     assert {call.response.generation_id for call in calls} == {3}
 
 
-def test_an_append_that_failed_after_all_tells_those_who_wait() -> None:
+def test_a_late_append_failure_answers_waiting_requests() -> None:
     shell = Shell()
     shell.holds_commits = True
     call = shell.commit_later({(TOPIC, 0): 1})
@@ -378,7 +375,7 @@ def commit_ask(token: object) -> Ask:
     return Ask(REQUESTS[4], 9, "app", "/", token)
 
 
-def test_decisions_wait_for_what_was_decided_before() -> None:
+def test_decisions_wait_for_earlier_writes() -> None:
     shell = Shell()
     effects = shell.shard.handle(commit_ask("token"), shell.now)
     with pytest.raises(RuntimeError, match="carry out all effects"):
@@ -401,7 +398,7 @@ def test_reports_on_writes_that_are_not_pending_change_nothing() -> None:
 # --- resigning ------------------------------------------------------------------------------
 
 
-def test_everybody_who_waits_is_sent_to_the_new_coordinator() -> None:
+def test_waiting_requests_are_sent_to_the_new_coordinator() -> None:
     shell = Shell()
     calls = [shell.join(version=3, group="syncing") for _ in range(2)]
     shell.advance(6)
@@ -427,7 +424,7 @@ def test_everybody_who_waits_is_sent_to_the_new_coordinator() -> None:
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
-def test_requests_after_that_are_sent_to_the_new_coordinator(request_: GroupRequest) -> None:
+def test_later_requests_are_sent_to_the_new_coordinator(request_: GroupRequest) -> None:
     shell = Shell()
     shell.carry_out(shell.shard.resigned())
     assert shell.shard.error is ErrorCode.NOT_COORDINATOR

@@ -1,4 +1,4 @@
-"""Static members (KIP-345): a name that outlives restarts of the client."""
+"""Static members (KIP-345), whose instance id survives restarts of the client."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_a_static_member_needs_no_second_join(shell: Shell) -> None:
     assert call.response.members[0].group_instance_id == "alpha"
 
 
-def test_a_restarted_follower_gets_its_place_back_without_a_rebalance(shell: Shell) -> None:
+def test_a_restarted_follower_rejoins_without_a_rebalance(shell: Shell) -> None:
     generation, (leader, old) = static_group(shell, "alpha", "beta")
     call = shell.join(instance="beta")
     new = call.response.member_id
@@ -41,7 +41,7 @@ def test_a_restarted_follower_gets_its_place_back_without_a_rebalance(shell: She
     assert shell.heartbeat(leader, generation) is ErrorCode.NONE
 
 
-def test_a_restarted_leader_is_told_to_skip_the_assignment_kip_814(shell: Shell) -> None:
+def test_a_restarted_leader_skips_the_assignment_kip_814(shell: Shell) -> None:
     generation, (old, follower) = static_group(shell, "alpha", "beta")
     call = shell.join(instance="alpha")
     assert call.response.leader == call.response.member_id != old
@@ -51,7 +51,7 @@ def test_a_restarted_leader_is_told_to_skip_the_assignment_kip_814(shell: Shell)
     assert synced.response.assignment == old.encode()
 
 
-def test_a_restarted_leader_that_knows_no_skipping_thinks_it_follows(shell: Shell) -> None:
+def test_an_older_restarted_leader_is_answered_as_a_follower(shell: Shell) -> None:
     generation, (old, _) = static_group(shell, "alpha", "beta")
     call = shell.join(instance="alpha", version=8)
     assert call.response.leader == old
@@ -66,7 +66,7 @@ def test_the_new_id_of_a_static_member_is_stored(shell: Shell) -> None:
     assert shell.heartbeat(new, generation, instance="beta") is ErrorCode.NONE
 
 
-def test_the_former_self_of_a_static_member_is_fenced(shell: Shell) -> None:
+def test_the_previous_incarnation_of_a_static_member_is_fenced(shell: Shell) -> None:
     generation, (_, old) = static_group(shell, "alpha", "beta")
     shell.join(instance="beta")
     fenced = ErrorCode.FENCED_INSTANCE_ID
@@ -78,7 +78,7 @@ def test_the_former_self_of_a_static_member_is_fenced(shell: Shell) -> None:
     assert shell.leave(member(old, "beta")).members[0].error_code == fenced
 
 
-def test_a_former_self_that_waits_in_join_is_fenced_at_once(shell: Shell) -> None:
+def test_a_previous_incarnation_that_waits_in_join_is_fenced_immediately(shell: Shell) -> None:
     first = shell.join(instance="alpha")
     second = shell.join(instance="alpha")
     assert first.error is ErrorCode.FENCED_INSTANCE_ID
@@ -87,7 +87,9 @@ def test_a_former_self_that_waits_in_join_is_fenced_at_once(shell: Shell) -> Non
     assert [m.member_id for m in second.response.members] == ["alpha-2"]
 
 
-def test_a_former_self_that_waits_in_sync_is_fenced_and_all_start_over(shell: Shell) -> None:
+def test_a_previous_incarnation_that_waits_in_sync_is_fenced_and_all_start_over(
+    shell: Shell,
+) -> None:
     calls = [shell.join(instance=name) for name in ("alpha", "beta")]
     shell.advance(6)
     leader, follower = (call.response.member_id for call in calls)
@@ -117,7 +119,7 @@ def test_a_restart_that_changes_the_selected_protocol_starts_a_rebalance(shell: 
 
 
 def test_a_restart_with_another_subscription_alone_does_not(shell: Shell) -> None:
-    """As in Kafka: the client notices by itself that its assignment does not fit."""
+    """As in Kafka: the client itself notices that its assignment does not match."""
     generation, _ = static_group(shell, "alpha", "beta")
     call = shell.join(instance="beta", protocols=[("range", subscription("other"))])
     assert call.response.generation_id == generation
@@ -138,7 +140,7 @@ def test_a_rebalance_keeps_a_static_member_that_does_not_come(shell: Shell) -> N
     }
 
 
-def test_a_rebalance_to_which_nobody_comes_waits_for_static_members(shell: Shell) -> None:
+def test_a_rebalance_that_no_member_joins_waits_for_static_members(shell: Shell) -> None:
     generation, (alpha, beta) = static_group(shell, "alpha", "beta")
     shell.join(version=3)
     dynamic = shell.shard.describe("readers", 5).members[-1].member_id
@@ -151,7 +153,7 @@ def test_a_rebalance_to_which_nobody_comes_waits_for_static_members(shell: Shell
     assert {call.response.generation_id for call in calls} == {generation + 1}
 
 
-def test_a_static_member_that_stays_away_loses_its_place_with_its_session(shell: Shell) -> None:
+def test_a_static_member_that_stays_away_is_removed_with_its_session(shell: Shell) -> None:
     _, (alpha, beta) = static_group(shell, "alpha", "beta")
     rejoined = shell.join(alpha, instance="alpha")
     shell.advance(10)
@@ -166,7 +168,7 @@ def test_a_full_group_still_lets_a_static_member_restart() -> None:
     assert shell.join(instance="gamma").error is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_static_member_that_restarts_before_its_sync_still_owes_one(shell: Shell) -> None:
+def test_a_static_member_that_restarts_before_its_sync_must_still_sync(shell: Shell) -> None:
     calls = [shell.join(instance=name) for name in ("alpha", "beta")]
     shell.advance(6)
     leader, follower = (call.response.member_id for call in calls)
@@ -198,7 +200,7 @@ def test_a_restart_that_cannot_be_stored_leaves_the_old_id_in_place(shell: Shell
     assert shell.heartbeat(alpha, generation) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_rebalance_that_begins_meanwhile_answers_the_restarted_member(shell: Shell) -> None:
+def test_a_rebalance_during_the_write_answers_the_restarted_member(shell: Shell) -> None:
     generation, (alpha, _) = static_group(shell, "alpha", "beta")
     shell.holds_commits = True
     restarted = shell.join(instance="beta")
@@ -211,7 +213,7 @@ def test_a_rebalance_that_begins_meanwhile_answers_the_restarted_member(shell: S
     assert rejoined.response.generation_id == generation + 1
 
 
-def test_two_restarts_in_a_row_leave_only_the_last(shell: Shell) -> None:
+def test_of_two_restarts_in_a_row_only_the_last_stays(shell: Shell) -> None:
     generation, _ = static_group(shell, "alpha", "beta")
     shell.holds_commits = True
     first, second = shell.join(instance="beta"), shell.join(instance="beta")
@@ -220,7 +222,7 @@ def test_two_restarts_in_a_row_leave_only_the_last(shell: Shell) -> None:
     assert second.response.generation_id == generation
 
 
-def test_a_restarted_member_that_is_taken_out_meanwhile_is_told(shell: Shell) -> None:
+def test_a_restarted_member_that_is_removed_during_the_write_is_answered(shell: Shell) -> None:
     static_group(shell, "alpha", "beta")
     shell.holds_commits = True
     restarted = shell.join(instance="beta")

@@ -1,4 +1,4 @@
-"""Offsets committed in transactions: when they count, who may commit them (KIP-98, KIP-447)."""
+"""Offsets committed in transactions (KIP-98, KIP-447)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ import pytest
 from minikafka.coordinator.group import Append, Effect, GroupConfig, GroupShard, Now
 from minikafka.coordinator.group.pending_offsets import EndedOffsets
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-)
+from minikafka.protocol.messages import txn_offset_commit
 from tests.coordinator.group.harness import GROUP, TOPIC, Call, Shell
 
 OK = ErrorCode.NONE
@@ -51,18 +46,18 @@ class TransactionalShell(Shell):
 
     def commit_in_transaction(
         self, offset: int, producer_id: int = 7, partition: int = 0, **fields: Any
-    ) -> Call[TxnOffsetCommitResponse]:
-        call: Call[TxnOffsetCommitResponse] = Call()
-        request = TxnOffsetCommitRequest(
+    ) -> Call[txn_offset_commit.Response]:
+        call: Call[txn_offset_commit.Response] = Call()
+        request = txn_offset_commit.Request(
             transactional_id="job",
             group_id=fields.pop("group", GROUP),
             producer_id=producer_id,
             producer_epoch=0,
             topics=[
-                TxnOffsetCommitRequestTopic(
+                txn_offset_commit.RequestTopic(
                     name=TOPIC,
                     partitions=[
-                        TxnOffsetCommitRequestPartition(
+                        txn_offset_commit.RequestPartition(
                             partition_index=partition,
                             committed_offset=offset,
                             committed_metadata=fields.pop("metadata", None),
@@ -80,7 +75,7 @@ class TransactionalShell(Shell):
         return self.shard.marker_appended(producer_id)
 
     def end(self, producer_id: int = 7, *, commits: bool = True) -> None:
-        """A marker that is replicated at once."""
+        """A marker that is committed immediately."""
         self.shard.marker_committed(
             self.append_marker(producer_id, commits=commits), commits=commits
         )
@@ -98,14 +93,14 @@ class TransactionalShell(Shell):
         self.carry_out(self.shard.loaded(self.now))
 
     def stable(self, partition: int = 0, *, asks_all: bool = False) -> int | ErrorCode:
-        """What a reader that requires stable offsets is told."""
+        """The answer for a reader that requires stable offsets."""
         topics = None if asks_all else {TOPIC: [partition]}
         found = self.shard.offset_fetch(GROUP, topics, require_stable=True).topics[0].partitions
         (one,) = [each for each in found if each.partition_index == partition]
         return one.committed_offset if one.error_code == 0 else ErrorCode(one.error_code)
 
 
-def error_of(call: Call[TxnOffsetCommitResponse]) -> ErrorCode:
+def error_of(call: Call[txn_offset_commit.Response]) -> ErrorCode:
     return ErrorCode(call.response.topics[0].partitions[0].error_code)
 
 
@@ -122,7 +117,7 @@ def test_an_offset_counts_when_its_transaction_is_committed(commits: bool) -> No
     assert shell.offset() == (9 if commits else 5)
 
 
-def test_readers_that_want_stable_offsets_are_told_to_wait() -> None:
+def test_readers_of_stable_offsets_get_a_retriable_error() -> None:
     shell = TransactionalShell()
     shell.commit(5)
     assert shell.stable() == 5
@@ -139,7 +134,7 @@ def test_readers_that_want_stable_offsets_are_told_to_wait() -> None:
     assert shell.stable(3, asks_all=True) == 1
 
 
-def test_the_next_transaction_begins_behind_the_marker() -> None:
+def test_the_next_transaction_begins_after_the_marker() -> None:
     shell = TransactionalShell()
     shell.commit_in_transaction(1)
     first = shell.append_marker(commits=True)
@@ -150,7 +145,7 @@ def test_the_next_transaction_begins_behind_the_marker() -> None:
     assert shell.offset() == 1
 
 
-def test_what_was_appended_last_wins() -> None:
+def test_the_last_append_wins() -> None:
     shell = TransactionalShell()
     shell.commit_in_transaction(1, producer_id=1)
     shell.commit_in_transaction(2, producer_id=2)
@@ -191,11 +186,11 @@ def test_only_the_current_generation_commits() -> None:
     assert error_of(stale) is ErrorCode.ILLEGAL_GENERATION
     stranger = shell.commit_in_transaction(1, **{**named, "member_id": "x"})
     assert error_of(stranger) is ErrorCode.UNKNOWN_MEMBER_ID
-    # A client from before KIP-447 names nobody.
+    # A client from before KIP-447 names no member.
     assert error_of(shell.commit_in_transaction(1)) is OK
 
 
-def test_groups_that_do_not_exist() -> None:
+def test_unknown_groups_are_refused() -> None:
     shell = TransactionalShell()
     unknown = shell.commit_in_transaction(1, group="new", member_id="m", generation_id=3)
     assert error_of(unknown) is ErrorCode.ILLEGAL_GENERATION
@@ -205,14 +200,14 @@ def test_groups_that_do_not_exist() -> None:
     assert shell.offset(group="new") == 1
 
 
-def test_metadata_that_is_too_large() -> None:
+def test_too_large_metadata_is_refused() -> None:
     shell = TransactionalShell(offset_metadata_size_bytes_max=3)
     call = shell.commit_in_transaction(1, metadata="long")
     assert error_of(call) is ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert shell.entries == []
 
 
-def test_a_write_that_fails() -> None:
+def test_a_failed_write_is_an_error() -> None:
     shell = TransactionalShell()
     shell.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     assert error_of(shell.commit_in_transaction(1)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -221,7 +216,7 @@ def test_a_write_that_fails() -> None:
     assert shell.stable() == -1
 
 
-def test_a_coordinator_that_is_none_any_more() -> None:
+def test_a_resigned_coordinator_forgets_pending_offsets() -> None:
     shell = TransactionalShell()
     shell.commit_in_transaction(1)
     ended = shell.append_marker()
@@ -282,7 +277,7 @@ def test_random_transactions_against_a_list(seed: int) -> None:
             assert (shell.stable(each) is ErrorCode.UNSTABLE_OFFSET_COMMIT) is is_open
 
 
-def test_time_is_what_the_log_says() -> None:
+def test_appends_are_ordered_by_the_log() -> None:
     shell = TransactionalShell(now=Now(5.0, 1_000))
     shell.commit_in_transaction(1)
     shell.end()

@@ -1,4 +1,4 @@
-"""A transaction shard with everything a shell does for it, step by step or at once."""
+"""A transaction shard with everything that a shell does for it, step by step or immediately."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Coordinator:
         return self.next_producer_id
 
     def pass_time(self, seconds: float) -> None:
-        """Let both clocks go on and fire what is due on the way."""
+        """Advance both clocks, and fire the timers that become due."""
         end = self.monotonic_s + seconds
         while (deadline := self.shard.deadline()) is not None and deadline <= end:
             self._set_clock(max(deadline, self.monotonic_s))
@@ -149,11 +149,11 @@ class Coordinator:
         return self._tokens
 
     def ask(self, command: Command) -> TransactionReply:
-        """Ask; the reply has to come at once."""
+        """Ask; the reply must come immediately."""
         return self.replies[self.begin(command)]
 
     def init(self, timeout_ms: int = 60_000, **fields: Any) -> tuple[int, int]:
-        """InitProducerId, which has to work: producer id and epoch."""
+        """InitProducerId, which must succeed; returns producer id and epoch."""
         reply = self.ask(InitProducer(TID, timeout_ms, **fields))
         assert reply.error_code is ErrorCode.NONE
         return reply.producer_id, reply.producer_epoch
@@ -172,7 +172,7 @@ class Coordinator:
 
     @property
     def entry(self) -> TransactionEntry:
-        """What is stored."""
+        """The stored entry."""
         entry = self.shard.entry(TID)
         assert entry is not None
         return entry

@@ -21,7 +21,7 @@ LAST = PRODUCER_EPOCH_MAX - 1
 
 
 def at_epoch(epoch: int) -> tuple[Coordinator, tuple[int, int]]:
-    """A coordinator whose producer has come to an epoch."""
+    """A coordinator whose producer has reached an epoch."""
     coordinator = Coordinator()
     producer_id, _ = coordinator.init()
     coordinator.log.append(encode_entry(coordinator.entry._replace(producer_epoch=epoch)))
@@ -36,7 +36,7 @@ def test_kafka_8803_the_clock_goes_back_and_the_transaction_still_expires() -> N
     coordinator.wall_ms -= 365 * 86_400_000
     coordinator.pass_time(61)
     assert coordinator.is_in(State.COMPLETE_ABORT)
-    # Also when it was loaded by a broker whose clock is behind.
+    # Even if it was loaded by a broker whose clock is behind.
     producer = coordinator.init(timeout_ms=60_000)
     coordinator.add(producer, P0)
     coordinator.wall_ms -= 365 * 86_400_000
@@ -47,7 +47,7 @@ def test_kafka_8803_the_clock_goes_back_and_the_transaction_still_expires() -> N
 
 
 @pytest.mark.parametrize("is_ongoing", [True, False])
-def test_kafka_9666_a_log_that_takes_no_writes_uses_up_no_epochs(is_ongoing: bool) -> None:
+def test_kafka_9666_a_log_that_accepts_no_writes_uses_no_epochs(is_ongoing: bool) -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     if is_ongoing:
@@ -64,7 +64,7 @@ def test_kafka_9666_a_log_that_takes_no_writes_uses_up_no_epochs(is_ongoing: boo
 
 
 @pytest.mark.parametrize("commits_first", [True, False])
-def test_kafka_18464_giving_up_an_empty_transaction_fences_nobody(commits_first: bool) -> None:
+def test_kafka_18464_aborting_an_empty_transaction_fences_no_producer(commits_first: bool) -> None:
     """The one before it is still being ended."""
     coordinator = Coordinator()
     coordinator.writes_markers = False
@@ -110,7 +110,7 @@ def test_kafka_19367_a_new_instance_ends_a_transaction_of_the_last_epoch() -> No
 
 
 def test_kafka_20090_a_transaction_of_the_last_epoch_times_out() -> None:
-    """Its producer comes late, is told the new id, and goes on."""
+    """The producer is late, gets the new id, and continues."""
     coordinator, producer = at_epoch(LAST)
     coordinator.add(producer, P0, transaction_version=2)
     coordinator.pass_time(61)
@@ -122,8 +122,8 @@ def test_kafka_20090_a_transaction_of_the_last_epoch_times_out() -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, LAST])
-def test_kafka_20357_who_asks_again_after_a_failover_is_no_zombie(epoch: int) -> None:
-    """Its answer was lost together with the coordinator; also when the epochs were used up."""
+def test_kafka_20357_a_retry_after_a_failover_is_not_a_zombie(epoch: int) -> None:
+    """Its answer was lost together with the coordinator, even if the epochs were exhausted."""
     coordinator, producer = at_epoch(epoch)
     going_on = {"producer_id": producer[0], "producer_epoch": producer[1]}
     first = coordinator.init(**going_on)
@@ -137,7 +137,7 @@ def test_kafka_20357_who_asks_again_after_a_failover_is_no_zombie(epoch: int) ->
 
 @pytest.mark.parametrize("epoch", [0, LAST])
 def test_kafka_20785_a_commit_meets_the_coordinators_own_abort(epoch: int) -> None:
-    """The producer is told to abort, not that its state makes no sense: nothing was committed."""
+    """The producer gets TRANSACTION_ABORTABLE, not INVALID_TXN_STATE: nothing was committed."""
     coordinator, producer = at_epoch(epoch)
     coordinator.add(producer, P0, transaction_version=2)
     coordinator.writes_markers = False
@@ -152,7 +152,7 @@ def test_kafka_20785_a_commit_meets_the_coordinators_own_abort(epoch: int) -> No
     assert aborted.error_code is OK
     successor = (aborted.producer_id, aborted.producer_epoch)
     assert coordinator.add(successor, P0, transaction_version=2) is OK
-    # A client of before hears that somebody else has the id, and can go on with its own.
+    # An older client learns that another producer has the id, and can continue with its own.
     coordinator, producer = at_epoch(0)
     coordinator.add(producer, P0)
     coordinator.pass_time(61)

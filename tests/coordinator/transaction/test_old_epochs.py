@@ -1,4 +1,4 @@
-"""Epochs that somebody still has: of the next transaction too early, of one long ago too late."""
+"""Requests with an epoch of the next transaction, or of one long ago."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ State = TransactionState
 
 @pytest.mark.parametrize("epoch", [0, PRODUCER_EPOCH_MAX - 1])
 @pytest.mark.parametrize("commits", [True, False])
-def test_the_next_transaction_is_given_up_before_the_last_one_is_complete(
+def test_the_next_transaction_is_aborted_before_the_last_one_is_complete(
     epoch: int, commits: bool
 ) -> None:
     """Its records could not be written as long as markers were missing, and it is aborted."""
@@ -42,8 +42,8 @@ def test_the_next_transaction_is_given_up_before_the_last_one_is_complete(
     assert coordinator.is_in(State.COMPLETE_ABORT)
 
 
-def test_a_producer_of_an_exhausted_id_is_no_retry_of_the_first_epoch() -> None:
-    """It has lived through 32,766 epochs; then somebody else goes on with another id."""
+def test_a_producer_of_an_exhausted_id_is_not_a_retry_of_the_first_epoch() -> None:
+    """The id has used all its 32,766 epochs; then another producer continues with another id."""
     coordinator = Coordinator()
     zombie = coordinator.init()
     last = PRODUCER_EPOCH_MAX - 1
@@ -53,6 +53,6 @@ def test_a_producer_of_an_exhausted_id_is_no_retry_of_the_first_epoch() -> None:
     assert fresh[0] != zombie[0]
     again = coordinator.init(producer_id=fresh[0], producer_epoch=fresh[1])
     assert again == (fresh[0], 1)
-    assert zombie[1] == fresh[1] == 0  # the epoch that may come once more, but not with that id
+    assert zombie[1] == fresh[1] == 0  # the epoch that may be retried, but not with that id
     refused = coordinator.ask(InitProducer(TID, 1_000, *zombie))
     assert refused.error_code is ErrorCode.PRODUCER_FENCED

@@ -1,4 +1,4 @@
-"""Random producers, recoverers, zombies and failovers: what is prepared ends once, as decided."""
+"""Random producers, zombies and failovers: a prepared transaction ends once, as decided."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class PreparedTransactions(RuleBasedStateMachine):
     """Attributes: the model.
 
     open_name: the producer whose transaction is open, however often it was recovered.
-    is_recovered: somebody else than its producer decides about it.
-    decisions: of all transactions that were ended, in order.
+    is_recovered: another producer decides about it.
+    decisions: of all transactions that have ended, in order.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What the next coordinator finds, and what is stored for it."""
+"""What is stored for the next coordinator, and what it does with that."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minikafka.coordinator.transaction import (
 from minikafka.coordinator.transaction.records import decode_entry, encode_entry
 from minikafka.coordinator.transaction.states import check_change
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.schema import MalformedMessageError
+from minikafka.protocol.exceptions import MalformedMessageError
 from tests.coordinator.transaction.harness import P0, P1, P2, TID, Coordinator
 
 OK = ErrorCode.NONE
@@ -32,13 +32,13 @@ def test_a_decided_transaction_is_finished_by_the_next_coordinator() -> None:
     coordinator.writes_markers = True
     coordinator.fail_over()
     old, new = coordinator.markers
-    assert new.partitions == (P0, P1)  # again: the one before may have lied
+    assert new.partitions == (P0, P1)  # again: the previous one may have been deposed
     assert new.commits
     assert new.coordinator_epoch == old.coordinator_epoch + 1
     assert coordinator.is_in(State.COMPLETE_COMMIT)
 
 
-def test_an_undecided_transaction_goes_on() -> None:
+def test_an_undecided_transaction_continues() -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     coordinator.add(producer, P0)
@@ -48,7 +48,7 @@ def test_an_undecided_transaction_goes_on() -> None:
     assert coordinator.markers[0].partitions == (P0, P1)
 
 
-def test_a_decision_that_was_not_committed_never_was() -> None:
+def test_an_uncommitted_decision_has_no_effect() -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     coordinator.add(producer, P0)
@@ -64,7 +64,7 @@ def test_a_decision_that_was_not_committed_never_was() -> None:
     assert [one.commits for one in coordinator.markers] == [False]
 
 
-def test_before_and_after_its_time_a_shard_sends_clients_on() -> None:
+def test_a_shard_refuses_clients_before_loading_and_after_resigning() -> None:
     coordinator = Coordinator()
     new = coordinator._new_shard()
     assert new.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -78,7 +78,7 @@ def test_before_and_after_its_time_a_shard_sends_clients_on() -> None:
     assert coordinator.shard.deadline() is None
 
 
-def test_records_are_read_as_they_were_written() -> None:
+def test_records_round_trip() -> None:
     entry = TransactionEntry(
         TID, 5, 6, 7, State.PREPARE_ABORT, (P0, P2, P1), 8, 9, 10, 11, 12, 13, 2
     )
@@ -122,7 +122,7 @@ def test_titles_are_kafkas() -> None:
     ]
 
 
-def test_impossible_changes_are_bugs() -> None:
+def test_invalid_transitions_raise() -> None:
     entry = TransactionEntry(TID, 1, 5, 1_000)
     check_change(None, entry)
     with pytest.raises(RuntimeError, match="EMPTY to COMPLETE_COMMIT"):

@@ -1,4 +1,4 @@
-"""Transactions that take too long, clocks that jump, ids that nobody uses."""
+"""Transactions that take too long, clocks that jump, unused ids."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     coordinator.pass_time(0.2)
     assert [one.commits for one in coordinator.markers] == [False]
     assert coordinator.end(producer).error_code is ErrorCode.PRODUCER_FENCED
-    # KIP-588: its producer may go on with the id it has.
+    # KIP-588: its producer may continue with its id.
     assert coordinator.init(producer_id=producer[0], producer_epoch=producer[1]) == (
         producer[0],
         producer[1] + 1,
@@ -60,7 +60,7 @@ def test_each_transaction_has_its_own_time() -> None:
 
 @pytest.mark.parametrize("jump_s", [-86_400, 86_400])
 def test_the_wall_clock_may_jump(jump_s: int) -> None:
-    """KAFKA-8803: a clock that goes back must not keep a transaction open for ever."""
+    """KAFKA-8803: a clock that goes back must not keep a transaction open forever."""
     coordinator = Coordinator()
     producer = coordinator.init(timeout_ms=10_000)
     coordinator.add(producer, P0)
@@ -114,7 +114,7 @@ def test_a_timeout_waits_for_a_producer_id() -> None:
     assert coordinator.entry.producer_epoch == 0
 
 
-def test_ids_that_nobody_uses_are_forgotten() -> None:
+def test_unused_ids_expire() -> None:
     coordinator = Coordinator(transactional_id_expiration_ms=7_200_000)
     producer = coordinator.init()
     coordinator.add(producer, P0)

@@ -1,4 +1,4 @@
-"""The life of transactions, as clients of both generations see it."""
+"""Transactions from begin to end, with clients of both generations."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_with_version_2_every_transaction_has_an_epoch() -> None:
         assert coordinator.add(producer, P0) is ErrorCode.PRODUCER_FENCED
 
 
-def test_partitions_that_are_known_are_not_stored_again() -> None:
+def test_partitions_already_in_the_transaction_are_not_stored_again() -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     coordinator.add(producer, P0)
@@ -57,7 +57,7 @@ def test_partitions_that_are_known_are_not_stored_again() -> None:
     assert len(coordinator.log) == stored
 
 
-def test_verification_only_looks() -> None:
+def test_verification_changes_nothing() -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     assert coordinator.add(producer, P0, verifies_only=True) is ErrorCode.INVALID_TXN_STATE
@@ -68,8 +68,8 @@ def test_verification_only_looks() -> None:
     assert len(coordinator.log) == stored
 
 
-def test_a_transaction_that_never_began_here_is_not_committed() -> None:
-    """Its epoch is of the transaction after the one that is committed."""
+def test_committing_an_empty_transaction_is_refused() -> None:
+    """Its epoch belongs to the transaction after the committed one."""
     coordinator = Coordinator()
     producer = coordinator.init()
     coordinator.add(producer, P0, transaction_version=2)
@@ -85,10 +85,10 @@ def test_a_transaction_that_never_began_here_is_not_committed() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_success_that_was_told_before_is_told_again_when_it_is_committed_again(
+def test_repeated_success_is_answered_after_another_commit(
     version: int,
 ) -> None:
-    """Who leads no more cannot commit anything, and does not know what its successor does."""
+    """A deposed leader cannot commit anything, and does not know what its successor has decided."""
     coordinator = Coordinator()
     producer = coordinator.init()
     coordinator.add(producer, P0, transaction_version=version)
@@ -105,7 +105,7 @@ def test_success_that_was_told_before_is_told_again_when_it_is_committed_again(
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_ending_twice_is_ending_once(version: int) -> None:
+def test_ending_twice_is_idempotent(version: int) -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     coordinator.add(producer, P0, transaction_version=version)
@@ -116,7 +116,7 @@ def test_ending_twice_is_ending_once(version: int) -> None:
     assert coordinator.end(producer, commits=False, version=version).error_code is error
 
 
-def test_ending_what_never_began() -> None:
+def test_ending_a_transaction_that_never_began() -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     for commits in (True, False):
@@ -165,22 +165,22 @@ def test_impossible_timeouts(timeout_ms: int) -> None:
     assert reply.error_code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
-def test_a_producer_goes_on_after_an_error() -> None:
+def test_a_producer_continues_after_an_error() -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     coordinator.add(producer, P0)
     again = coordinator.init(producer_id=producer[0], producer_epoch=producer[1])
     assert again == (producer[0], producer[1] + 1)
-    # The answer was lost: the same request has the same answer, and changes nothing.
+    # The answer was lost: the same request gets the same answer, and changes nothing.
     assert coordinator.init(producer_id=producer[0], producer_epoch=producer[1]) == again
     assert coordinator.add(again, P0) is OK
-    # The new epoch has been used, so whoever comes with the old one is a zombie.
+    # The new epoch has been used, so a request with the old one comes from a zombie.
     zombie = coordinator.ask(InitProducer(TID, 1_000, *producer))
     assert zombie.error_code is ErrorCode.PRODUCER_FENCED
 
 
 def test_a_retry_is_known_after_a_failover() -> None:
-    """KAFKA-20357: what makes a retry a retry is stored, not only remembered."""
+    """KAFKA-20357: what identifies a retry is stored, not only in memory."""
     coordinator = Coordinator()
     producer = coordinator.init()
     again = coordinator.init(producer_id=producer[0], producer_epoch=producer[1])
@@ -189,7 +189,7 @@ def test_a_retry_is_known_after_a_failover() -> None:
 
 
 def test_the_last_epoch_is_for_markers() -> None:
-    """KAFKA-9666, KAFKA-18660: epochs run out, and never over."""
+    """KAFKA-9666, KAFKA-18660: epochs run out, but never overflow."""
     coordinator = Coordinator()
     producer_id, _ = coordinator.init()
     last = PRODUCER_EPOCH_MAX - 1
@@ -230,7 +230,7 @@ def test_epochs_run_out_in_a_transaction(version: int) -> None:
         assert coordinator.markers[-1].producer_epoch == last
 
 
-def test_without_producer_ids_nobody_begins() -> None:
+def test_without_producer_ids_no_producer_begins() -> None:
     coordinator = Coordinator()
     coordinator.ids_left = 0
     reply = coordinator.ask(InitProducer(TID, 1_000))

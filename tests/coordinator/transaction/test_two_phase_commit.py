@@ -1,4 +1,4 @@
-"""Prepared transactions, and who decides about them (KIP-939)."""
+"""Prepared transactions, and which producer may end them (KIP-939)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def two_phase() -> tuple[Coordinator, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("fields", [{"is_two_phase": True}, {"keeps_prepared": True}])
-def test_two_phase_commit_has_to_be_allowed(fields: dict[str, bool]) -> None:
+def test_two_phase_commit_must_be_enabled(fields: dict[str, bool]) -> None:
     reply = Coordinator().ask(InitProducer(TID, 1_000, **fields))
     assert reply.error_code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
@@ -58,7 +58,9 @@ def test_a_prepared_transaction_is_decided_by_the_producer_that_recovers_it(comm
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_who_has_recovered_may_end_it_again_and_who_has_prepared_may_not(commits: bool) -> None:
+def test_the_recovering_producer_may_retry_the_end_and_the_preparing_one_may_not(
+    commits: bool,
+) -> None:
     coordinator, old = two_phase()
     keep = InitProducer(TID, 1_000, is_two_phase=True, keeps_prepared=True)
     reply = coordinator.ask(keep)
@@ -80,7 +82,7 @@ def test_without_keeping_it_a_prepared_transaction_is_aborted() -> None:
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_what_is_decided_is_not_found_prepared_while_its_markers_are_written(commits: bool) -> None:
+def test_a_decided_transaction_is_not_prepared_while_its_markers_are_written(commits: bool) -> None:
     coordinator, producer = two_phase()
     coordinator.writes_markers = False
     coordinator.end(producer, commits=commits, version=2)

@@ -31,7 +31,7 @@ def test_the_next_transaction_waits_for_the_markers() -> None:
     assert coordinator.is_in(State.ONGOING)
 
 
-def test_who_waits_for_too_long_asks_again() -> None:
+def test_a_command_that_waits_too_long_gets_a_retriable_error() -> None:
     coordinator = Coordinator(parked_per_id_max=2, parked_wait_ms=1_000)
     coordinator.writes_markers = False
     producer = coordinator.init()
@@ -62,7 +62,7 @@ def test_a_new_instance_waits_for_the_abort() -> None:
     assert coordinator.replies[later].producer_epoch > coordinator.replies[token].producer_epoch
 
 
-def test_markers_of_another_transaction_are_not_counted() -> None:
+def test_markers_of_another_transaction_are_ignored() -> None:
     coordinator = Coordinator()
     coordinator.writes_markers = False
     producer = coordinator.init()
@@ -139,7 +139,7 @@ def test_the_coordinators_own_writes_are_tried_again() -> None:
     assert len(coordinator.markers) == 1
 
 
-def test_a_retry_comes_too_late_when_somebody_asked_again() -> None:
+def test_a_retry_after_another_write_does_nothing() -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     coordinator.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -152,7 +152,7 @@ def test_a_retry_comes_too_late_when_somebody_asked_again() -> None:
     assert coordinator.replies[token].error_code is OK
 
 
-def test_a_coordinator_resigns_while_it_writes_for_itself() -> None:
+def test_a_coordinator_resigns_during_one_of_its_own_writes() -> None:
     coordinator = Coordinator()
     coordinator.writes_markers = False
     producer = coordinator.init()
@@ -165,7 +165,7 @@ def test_a_coordinator_resigns_while_it_writes_for_itself() -> None:
     assert len(coordinator.markers) == 2
 
 
-def test_a_command_that_could_not_end_the_transaction_before() -> None:
+def test_a_command_whose_abort_could_not_be_written() -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     coordinator.add(producer, P0)
@@ -174,7 +174,7 @@ def test_a_command_that_could_not_end_the_transaction_before() -> None:
     assert reply.error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_a_write_whose_fate_nobody_knows_keeps_the_id() -> None:
+def test_a_write_with_an_unknown_outcome_blocks_the_id() -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     coordinator.commits_at_once = False

@@ -23,7 +23,7 @@ def adding(producer: tuple[int, int], *partitions: tuple[str, int]) -> AddPartit
 
 
 def decided(coordinator: Coordinator) -> tuple[int, int]:
-    """A producer in its next epoch; the markers of the one before are on their way."""
+    """A producer in its next epoch; the markers of the previous one are being written."""
     coordinator.writes_markers = False
     producer = coordinator.init()
     coordinator.add(producer, P0, transaction_version=2)
@@ -56,7 +56,7 @@ def test_the_end_of_a_transaction_and_the_beginning_of_the_next_are_appended_tog
     assert coordinator.entry.partitions == (P0, P1, P2)
 
 
-def test_partitions_are_added_behind_what_is_not_committed() -> None:
+def test_partitions_are_added_after_uncommitted_writes() -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     coordinator.commits_at_once = False
@@ -66,7 +66,7 @@ def test_partitions_are_added_behind_what_is_not_committed() -> None:
     assert coordinator.entry.partitions == (P0, P1)
     coordinator.commit_one()
     assert coordinator.replies[first].error_code is OK
-    # P0 is in the transaction already, but the answer was decided on what the second one wrote.
+    # P0 is already in the transaction, but the answer depends on the second write.
     assert second not in coordinator.replies
     assert known not in coordinator.replies
     coordinator.commit_one()
@@ -74,7 +74,7 @@ def test_partitions_are_added_behind_what_is_not_committed() -> None:
     assert coordinator.replies[known].error_code is OK
 
 
-def test_the_next_transaction_begins_behind_the_end_of_the_one_before() -> None:
+def test_the_next_transaction_begins_after_the_end_of_the_previous_one() -> None:
     coordinator = Coordinator()
     producer = decided(coordinator)
     coordinator.commits_at_once = False
@@ -97,7 +97,7 @@ def test_a_transaction_is_not_decided_before_its_partitions_are_committed() -> N
     coordinator.begin(adding(producer, P0))
     coordinator.begin(adding(producer, P1))
     end = coordinator.begin(EndTransaction(TID, *producer, commits=True, transaction_version=2))
-    late = coordinator.begin(adding(producer, P2))  # not before the end that came first
+    late = coordinator.begin(adding(producer, P2))  # not before the earlier end
     coordinator.commit_one()
     assert coordinator.is_in(State.ONGOING)
     coordinator.commit_one()
@@ -157,7 +157,7 @@ def test_each_answer_has_its_own_time(is_known: bool) -> None:
     assert coordinator.is_in(State.ONGOING)
 
 
-def test_what_was_to_be_appended_together_fails_together() -> None:
+def test_records_of_one_append_fail_together() -> None:
     coordinator = Coordinator()
     producer = decided(coordinator)
     token = coordinator.begin(adding(producer, P0))
@@ -172,7 +172,7 @@ def test_what_was_to_be_appended_together_fails_together() -> None:
     assert coordinator.replies[again].error_code is OK
 
 
-def test_a_failure_behind_a_write_leaves_that_as_it_was() -> None:
+def test_a_failure_after_a_write_does_not_affect_it() -> None:
     coordinator = Coordinator()
     producer = coordinator.init()
     coordinator.commits_at_once = False
@@ -226,7 +226,7 @@ def test_the_end_of_the_last_transaction_is_stored_alone() -> None:
     assert coordinator.is_in(State.COMPLETE_COMMIT)
 
 
-def test_nobody_else_waits_for_the_next_transaction() -> None:
+def test_other_commands_do_not_wait_for_the_next_transaction() -> None:
     coordinator = Coordinator(completion_linger_ms=20)
     producer = decided(coordinator)
     retry = EndTransaction(TID, producer[0], producer[1] - 1, commits=True, transaction_version=2)

@@ -1,4 +1,4 @@
-"""What hypothesis draws records, headers and batches from."""
+"""Hypothesis strategies for records, headers and batches."""
 
 from hypothesis import strategies as st
 
@@ -10,7 +10,7 @@ COMPRESSIONS = list(Compression)
 
 compressions = st.sampled_from(COMPRESSIONS)
 
-# Long enough for lengths of one, two and (rarely) three bytes.
+# Long enough for lengths that take one, two and (rarely) three bytes.
 payloads = st.one_of(
     st.none(),
     st.binary(max_size=80),
@@ -22,9 +22,7 @@ header_lists = st.lists(
     st.tuples(st.text(max_size=70), st.one_of(st.none(), st.binary(max_size=70))), max_size=3
 )
 timestamps = st.one_of(
-    st.integers(1_700_000_000_000, 1_700_000_000_000 + 200),
-    st.integers(0, 1 << 52),
-    st.just(-1),
+    st.integers(1_700_000_000_000, 1_700_000_000_000 + 200), st.integers(0, 1 << 52), st.just(-1)
 )
 record_inputs: st.SearchStrategy[RecordInput] = st.tuples(
     payloads, payloads, st.one_of(st.just([]), header_lists), timestamps

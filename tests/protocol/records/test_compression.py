@@ -1,4 +1,4 @@
-"""The five codecs, and what hostile payloads cannot do."""
+"""The five codecs, and hostile payloads."""
 
 import gzip
 import random
@@ -38,7 +38,7 @@ contents = st.one_of(
 
 
 @given(codec=compressions, content=contents)
-def test_what_was_compressed_comes_back(codec: Compression, content: bytes) -> None:
+def test_compressed_content_is_decompressed(codec: Compression, content: bytes) -> None:
     compressed = compress(codec, content)
     assert decompress(codec, compressed) == content
     assert decompress(codec, memoryview(compressed), size_bytes_max=len(content)) == content
@@ -48,7 +48,7 @@ def test_what_was_compressed_comes_back(codec: Compression, content: bytes) -> N
 
 @EVERY_CODEC
 @pytest.mark.parametrize("content", [b"", b"x", TEXT, NOISE], ids=["empty", "x", "text", "noise"])
-def test_large_and_small_contents_come_back(codec: Compression, content: bytes) -> None:
+def test_large_and_small_contents_are_decompressed(codec: Compression, content: bytes) -> None:
     assert decompress(codec, compress(codec, content)) == content
 
 
@@ -63,7 +63,7 @@ def test_large_and_small_contents_come_back(codec: Compression, content: bytes) 
         (Compression.ZSTD, 22),
     ],
 )
-def test_the_outermost_levels_work(codec: Compression, level: int) -> None:
+def test_the_lowest_and_highest_levels_work(codec: Compression, level: int) -> None:
     assert decompress(codec, compress(codec, TEXT[:5000], level)) == TEXT[:5000]
 
 
@@ -98,7 +98,7 @@ def test_codecs_without_levels(codec: Compression) -> None:
 
 
 class TestOtherWriters:
-    def test_gzip_members_one_after_the_other(self) -> None:
+    def test_consecutive_gzip_members(self) -> None:
         payload = gzip.compress(b"one, ") + gzip.compress(b"") + gzip.compress(b"two")
         assert decompress(Compression.GZIP, payload) == b"one, two"
         assert decompress(Compression.GZIP, payload, size_bytes_max=8) == b"one, two"
@@ -112,7 +112,7 @@ class TestOtherWriters:
         assert decompress(Compression.SNAPPY, snappy.compress(TEXT)) == TEXT
         assert decompress(Compression.SNAPPY, snappy.compress(b"")) == b""
 
-    def test_snappy_streams_one_after_the_other(self) -> None:
+    def test_consecutive_snappy_streams(self) -> None:
         payload = compress(Compression.SNAPPY, b"one, ") + compress(Compression.SNAPPY, b"two")
         assert decompress(Compression.SNAPPY, payload) == b"one, two"
 
@@ -156,7 +156,7 @@ class TestOtherWriters:
         assert zstd_size_bound(payload) >= len(content)
 
     @pytest.mark.parametrize("codec", [Compression.LZ4, Compression.ZSTD])
-    def test_frames_one_after_the_other_and_skippable_ones(self, codec: Compression) -> None:
+    def test_consecutive_frames_and_skippable_ones(self, codec: Compression) -> None:
         skippable = struct.pack("<II", 0x184D2A53, 5) + b"12345"
         payload = compress(codec, b"one, ") + skippable + compress(codec, b"two")
         assert decompress(codec, payload) == b"one, two"
@@ -222,7 +222,7 @@ class TestLimit:
             decompress(Compression.SNAPPY, payload, size_bytes_max=99_999)
 
     @pytest.mark.parametrize("codec", [Compression.LZ4, Compression.ZSTD])
-    def test_a_generous_bound_does_not_refuse_what_fits(self, codec: Compression) -> None:
+    def test_a_generous_bound_does_not_refuse_content_that_fits(self, codec: Compression) -> None:
         # Flushed after every few bytes, each block could hold 64 or 128 KiB.
         if codec is Compression.LZ4:
             compressor = lz4.frame.LZ4FrameCompressor(auto_flush=True)
@@ -246,13 +246,13 @@ class TestLimit:
 
 class TestDamage:
     @EVERY_REAL_CODEC
-    def test_nothing_at_all(self, codec: Compression) -> None:
+    def test_an_empty_payload(self, codec: Compression) -> None:
         with pytest.raises(DecompressionError):
             decompress(codec, b"")
 
     @EVERY_REAL_CODEC
     @pytest.mark.parametrize("content", [TEXT[:3000], NOISE[:3000]], ids=["text", "noise"])
-    def test_every_possible_end(self, codec: Compression, content: bytes) -> None:
+    def test_every_truncation(self, codec: Compression, content: bytes) -> None:
         compressed = compress(codec, content)
         framing_ends = {16} if codec is Compression.SNAPPY else set[int]()
         for end in range(len(compressed)):
@@ -263,7 +263,7 @@ class TestDamage:
             assert decompress(codec, compressed[:16]) == b""
 
     @EVERY_REAL_CODEC
-    def test_something_after_the_end(self, codec: Compression) -> None:
+    def test_bytes_after_the_end(self, codec: Compression) -> None:
         for suffix in (b"\0", b"trailing garbage"):
             with pytest.raises(DecompressionError):
                 decompress(codec, compress(codec, TEXT[:3000]) + suffix)
@@ -292,7 +292,7 @@ class TestDamage:
         assert len(content) <= 1000
 
     @pytest.mark.parametrize("size", [-1, -(1 << 31), 0x7FFFFFFF, 8])
-    def test_a_snappy_block_of_an_impossible_size(self, size: int) -> None:
+    def test_a_snappy_block_of_an_invalid_size(self, size: int) -> None:
         payload = b"\x82SNAPPY\0\0\0\0\1\0\0\0\1" + struct.pack(">i", size) + b"\x05\x10hello"
         with pytest.raises(DecompressionError, match=f"a block of {size} bytes at byte 20"):
             decompress(Compression.SNAPPY, payload)
@@ -324,7 +324,7 @@ class TestFrameBounds:
             (b"\x28\xb5\x2f\xfd\x60\x40", "no frame begins at byte 0, found magic 0xfd2fb528"),
         ],
     )
-    def test_broken_lz4_frames(self, payload: bytes, problem: str) -> None:
+    def test_malformed_lz4_frames(self, payload: bytes, problem: str) -> None:
         with pytest.raises(DecompressionError, match=problem):
             lz4_size_bound(payload)
 
@@ -340,7 +340,7 @@ class TestFrameBounds:
             (b"\x04\x22\x4d\x18\x60\x40", "no frame begins at byte 0, found magic 0x184d2204"),
         ],
     )
-    def test_broken_zstd_frames(self, payload: bytes, problem: str) -> None:
+    def test_malformed_zstd_frames(self, payload: bytes, problem: str) -> None:
         with pytest.raises(DecompressionError, match=problem):
             zstd_size_bound(payload)
 

@@ -29,7 +29,7 @@ from tests.protocol.records.oracles import READERS, Reader
     base_offset=st.integers(0, 1 << 50),
     leader_epoch=st.integers(-1, (1 << 31) - 1),
 )
-def test_a_marker_comes_back(
+def test_a_marker_is_read_back(
     control_type: ControlType,
     producer_id: int,
     producer_epoch: int,
@@ -66,7 +66,7 @@ def test_a_marker_comes_back(
     ("control_type", "marker"),
     [(ControlType.ABORT, ABORT_MARKER), (ControlType.COMMIT, COMMIT_MARKER)],
 )
-def test_other_clients_know_the_marker(
+def test_other_clients_read_the_marker(
     read: Reader, control_type: ControlType, marker: ControlRecord
 ) -> None:
     encoded = encode_control_batch(
@@ -89,7 +89,7 @@ def marker_record(key: bytes | None, value: bytes | None) -> Record:
     return Record(0, 0, key, value)
 
 
-def test_other_types_are_no_transaction_markers() -> None:
+def test_other_types_are_not_transaction_markers() -> None:
     leader_change = bytes.fromhex("0000 0002")
     assert decode_control_type(leader_change) == (0, 2)
     assert decode_transaction_marker(marker_record(leader_change, b"anything")) is None
@@ -102,7 +102,7 @@ def test_newer_versions_only_append_fields() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0"])
-def test_a_key_that_is_no_marker(key: bytes | None) -> None:
+def test_a_key_that_is_not_a_markers(key: bytes | None) -> None:
     with pytest.raises(CorruptBatchError, match="has at least 4 bytes"):
         decode_control_type(key)
     with pytest.raises(CorruptBatchError, match="has at least 4 bytes"):
@@ -110,7 +110,7 @@ def test_a_key_that_is_no_marker(key: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0"])
-def test_a_value_that_is_no_marker(value: bytes | None) -> None:
+def test_a_value_that_is_not_a_markers(value: bytes | None) -> None:
     with pytest.raises(CorruptBatchError, match="has at least 6 bytes"):
         decode_transaction_marker(marker_record(bytes(4), value))
 

@@ -1,4 +1,4 @@
-"""Decoding records, and what is wrong with malformed ones."""
+"""Decoding of records, and the errors of malformed ones."""
 
 import pytest
 from hypothesis import given
@@ -33,7 +33,7 @@ def batch_of(
     has_log_append_time: bool = False,
     **fields: int,
 ) -> bytes:
-    """A batch of these encoded records, whatever is wrong with them."""
+    """A batch of these encoded records, which may be malformed."""
     return bytes(
         assemble_batch(
             records,
@@ -70,7 +70,7 @@ def test_empty_is_not_null() -> None:
     assert decode_records(batch_of(empty)) == [Record(50, 1000, b"", b"", (("", b""), ("a", None)))]
 
 
-def test_attributes_of_a_record_are_not_looked_at() -> None:
+def test_attributes_of_a_record_are_ignored() -> None:
     assert decode_records(batch_of(SIMPLE.replace(b"\x00\x06", b"\x7f\x06"))) == decode_records(
         batch_of(SIMPLE)
     )
@@ -139,28 +139,28 @@ def test_a_batch_may_be_all_header() -> None:
         (b"\x00\x00\x00\x03\x01\x00", "length -2 at byte"),
         (b"\x00\x00\x00\x81\x00\x01\x00", "length -1 at byte"),
         (b"\x00\x00\x00\x01\x08vv\x00", "length 4 at byte .*, where 3 bytes are left"),
-        (b"\x00\x00\x00\x08kk\x01\x00", "length 4 at byte .*, where 4 bytes|end at byte|cut off"),
+        (b"\x00\x00\x00\x08kk\x01\x00", "length 4 at byte .*, where 4 bytes|end at byte|truncated"),
         (b"\x00\x00\x00\x01\x80\x80\x04vv\x00", "length 32768 at byte"),
         (b"\x00\x00\x00\x01\xff\xff\xff\xff\xff\x01", "no varint of at most 32 bits"),
         (b"\x00" + b"\xff" * 10 + b"\x01\x00\x01\x01\x00", "no varint of at most 64 bits"),
         (b"\x00\x00\x01\x01\x01\x00", "offset delta -1 comes after -1"),
         (b"\x00\x00\x02\x01\x01\x00", "offset delta 1 comes after -1, and 0 is the last"),
         (b"\x00\x00\x80\x80\x02\x01\x01\x00", "offset delta 16384 comes after"),
-        (b"\x00\x00\x00\x01\x01\x01", "-1 headers cannot be in 0 bytes"),
-        (b"\x00\x00\x00\x01\x01\x02", "1 headers cannot be in 0 bytes"),
-        (b"\x00\x00\x00\x01\x01\xfe\xff\xff\xff\x0f\x00\x00", "2147483647 headers cannot be in 2"),
+        (b"\x00\x00\x00\x01\x01\x01", "-1 headers cannot fit in 0 bytes"),
+        (b"\x00\x00\x00\x01\x01\x02", "1 headers cannot fit in 0 bytes"),
+        (b"\x00\x00\x00\x01\x01\xfe\xff\xff\xff\x0f\x00\x00", "2147483647 headers cannot fit in 2"),
         (b"\x00\x00\x00\x01\x01\x02\x01\x00", "length -1 at byte"),
         (b"\x00\x00\x00\x01\x01\x02\x02a\x03", "length -2 at byte"),
         (b"\x00\x00\x00\x01\x01\x02\x02a\x08b", "length 4 at byte"),
         (b"\x00\x00\x00\x01\x01\x02\x08a\x00", "length 4 at byte"),
         (b"\x00\x00\x00\x01\x01\x02\x02\xff\x00", "not UTF-8: invalid start byte"),
-        (b"\x00\x00\x00\x01\x01\x02\x04ab", "cut off"),
+        (b"\x00\x00\x00\x01\x01\x02\x04ab", "truncated"),
     ],
 )
 def test_a_malformed_record(body: bytes, problem: str) -> None:
     with pytest.raises(CorruptBatchError, match=problem):
         decode_records(batch_of(record_of(body)))
-    # Neither do the bytes of the next batch make it whole.
+    # The bytes of the next batch do not complete it either.
     encoded = batch_of(record_of(body))
     with pytest.raises(CorruptBatchError):
         decode_records(encoded + b"\x00" * 100)
@@ -183,15 +183,15 @@ def test_a_record_longer_than_its_batch(length: bytes) -> None:
 
 
 @pytest.mark.parametrize("record_count", [-(1 << 31), -1, 2, 1000, (1 << 31) - 1])
-def test_a_count_that_is_not_true(record_count: int) -> None:
-    with pytest.raises(CorruptBatchError, match=f"{record_count} records cannot be in"):
+def test_a_wrong_record_count(record_count: int) -> None:
+    with pytest.raises(CorruptBatchError, match=f"{record_count} records cannot fit in"):
         decode_records(batch_of(SIMPLE, record_count=record_count, last_offset_delta=5))
 
 
 def test_one_record_more_than_there_is() -> None:
     long_record = record_of(b"\x00\x00\x00\x01\x20" + b"v" * 16 + b"\x00")
     for after in (b"", batch_of(SIMPLE)):
-        with pytest.raises(CorruptBatchError, match=r"cut off|no varint|length"):
+        with pytest.raises(CorruptBatchError, match=r"truncated|no varint|length"):
             decode_records(batch_of(long_record, record_count=2, last_offset_delta=5) + after)
 
 
@@ -202,7 +202,7 @@ def test_bytes_after_the_last_record(record_count: int) -> None:
 
 
 @pytest.mark.parametrize("second", [0, 1])
-def test_offsets_must_rise(second: int) -> None:
+def test_offsets_must_increase(second: int) -> None:
     first = record_of(b"\x00\x00\x02\x01\x01\x00")
     other = record_of(b"\x00\x00" + encode_varint(second) + b"\x01\x01\x00")
     with pytest.raises(CorruptBatchError, match=f"offset delta {second} comes after 1"):
@@ -212,13 +212,13 @@ def test_offsets_must_rise(second: int) -> None:
 @pytest.mark.parametrize(
     ("base_offset", "last_offset_delta"), [(-1, 0), (INT64_MAX, 1), (0, -1), (INT64_MIN, -1)]
 )
-def test_offsets_that_cannot_be(base_offset: int, last_offset_delta: int) -> None:
+def test_invalid_offsets(base_offset: int, last_offset_delta: int) -> None:
     encoded = batch_of(SIMPLE, base_offset=base_offset, last_offset_delta=last_offset_delta)
     with pytest.raises(CorruptBatchError, match=f"no batch can begin at offset {base_offset}"):
         decode_records(encoded)
 
 
-def test_the_largest_offset_there_is() -> None:
+def test_the_largest_offset() -> None:
     assert decode_records(batch_of(SIMPLE, base_offset=INT64_MAX))[0].offset == INT64_MAX
 
 
@@ -232,7 +232,7 @@ def test_the_largest_offset_there_is() -> None:
         (-(1 << 60), INT64_MIN, INT64_MIN + 7 * (1 << 60) + (1 << 63)),
     ],
 )
-def test_timestamps_wrap_as_javas_do(base_timestamp: int, delta: int, timestamp: int) -> None:
+def test_timestamps_wrap_as_in_java(base_timestamp: int, delta: int, timestamp: int) -> None:
     records = record_of(b"\x00" + encode_varint(delta) + b"\x00\x01\x01\x00")
     (found,) = decode_records(batch_of(records, base_timestamp=base_timestamp))
     assert found.timestamp == timestamp

@@ -9,42 +9,30 @@ from typing import Final, TypeVar, cast
 import trio
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
+from minikafka.protocol.messages import (
+    create_topics,
+    fetch,
+    find_coordinator,
+    init_producer_id,
+    metadata,
+    offset_commit,
+    offset_fetch,
+    produce,
 )
-from minikafka.protocol.messages.fetch import FetchResponse
-from minikafka.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from minikafka.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from minikafka.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
-from minikafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from minikafka.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-    OffsetFetchResponse,
-)
-from minikafka.protocol.messages.produce import ProduceResponse
 from minikafka.protocol.records import encode_batch
 from minikafka.protocol.schema import Request, Response
-from tests.broker.harness import WireClient, fetch_request, produce_request, records_of
-from tests.simulation.brokers.network import HOST, Network, SimulatedSocket, Tell, pass_time
+from tests.kit.wire import (
+    WireClient,
+    creatable,
+    create_request,
+    fetch_request,
+    produce_request,
+    records_of,
+)
+from tests.simulation.brokers.network import HOST, Network, Note, SimulatedSocket, pass_time
 from tests.simulation.brokers.node import PORT, SimulatedClock, host_of
+from tests.simulation.brokers.observation import Observer
+from tests.simulation.kit.invariants import InvariantViolated
 
 TOPIC: Final = "t"
 PARTITIONS: Final = 2
@@ -56,11 +44,7 @@ _R = TypeVar("_R", bound=Response)
 
 
 class NoAnswerError(Exception):
-    """Nobody knows what became of a request."""
-
-
-class BrokenPromiseError(Exception):
-    """A promise was broken."""
+    """The outcome of a request is unknown."""
 
 
 class _Stream:
@@ -84,10 +68,10 @@ class Client:
         is_done: it should end.
     """
 
-    def __init__(self, host: str, seed: int, network: Network, tell: Tell, nodes: int) -> None:
+    def __init__(self, host: str, seed: int, network: Network, note: Note, nodes: int) -> None:
         self.host = host
         self.dice = random.Random(f"{host} {seed}")
-        self.tell = tell
+        self.note = note
         self.is_done = False
         self._network = network
         self._nodes = nodes
@@ -95,7 +79,6 @@ class Client:
         self._connections: dict[int, tuple[SimulatedSocket, WireClient]] = {}
 
     async def run(self) -> None:
-        """Do what it does until `is_done`."""
         raise NotImplementedError
 
     async def ask(self, node_id: int, request: Request, version: int, kind: type[_R]) -> _R:
@@ -109,11 +92,13 @@ class Client:
                 client = await self._connect(node_id)
                 correlation_id = await client.send(request, version)
                 frame_id, answer = await client.receive(kind, version)
-        except (OSError, trio.ClosedResourceError, trio.TooSlowError, AssertionError) as error:
+        except (OSError, trio.ClosedResourceError, trio.TooSlowError) as error:
             self.drop(node_id)
             raise NoAnswerError(str(error)) from None
         if frame_id != correlation_id:
-            raise BrokenPromiseError(f"{self.host}: answer {frame_id} to request {correlation_id}")
+            raise InvariantViolated(
+                "answers in order", f"{self.host}: answer {frame_id} to request {correlation_id}"
+            )
         return answer
 
     async def _connect(self, node_id: int) -> WireClient:
@@ -132,27 +117,24 @@ class Client:
             found[0].close()
 
     def drop_all(self) -> None:
-        """Close all connections, as the end of a process does."""
         for node_id in list(self._connections):
             self.drop(node_id)
 
     async def back_off(self) -> None:
-        """Before it is tried again."""
         await pass_time(self.dice.uniform(0.01, _BACKOFF_SECONDS_MAX))
 
     def any_node(self) -> int:
-        """One of the brokers."""
         return self.dice.randint(1, self._nodes)
 
     async def leader(self, partition: int, name: str = TOPIC) -> int:
-        """Who leads a partition, as some broker says, unless it knows less than we do.
+        """The leader of a partition, as some broker says, unless its metadata is older than ours.
 
         Raises:
             NoAnswerError: it says nothing.
         """
-        topic = MetadataRequestTopic(name=name)
-        request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
-        answer = await self.ask(self.any_node(), request, 9, MetadataResponse)
+        topic = metadata.RequestTopic(name=name)
+        request = metadata.Request(topics=[topic], allow_auto_topic_creation=False)
+        answer = await self.ask(self.any_node(), request, 9, metadata.Response)
         for found in answer.topics:
             for one in found.partitions:
                 newest, _ = self._leaders.get((name, partition), (-1, 0))
@@ -162,29 +144,22 @@ class Client:
         return self.known_leader(partition, name)
 
     def known_leader(self, partition: int, name: str = TOPIC) -> int:
-        """Who led when we heard of it; any broker if we never did."""
+        """The last known leader, or any broker."""
         known = self._leaders.get((name, partition))
         return self.any_node() if known is None else known[1]
 
     async def coordinator(self, key: str, key_type: int) -> int:
-        """Who coordinates a group (key type 0) or a transactional id (1), likewise."""
-        request = FindCoordinatorRequest(key=key, key_type=key_type)
-        answer = await self.ask(self.any_node(), request, 3, FindCoordinatorResponse)
+        """The coordinator of a group (key type 0) or a transactional id (1)."""
+        request = find_coordinator.Request(key=key, key_type=key_type)
+        answer = await self.ask(self.any_node(), request, 3, find_coordinator.Response)
         return answer.node_id if answer.node_id > 0 else self.any_node()
 
     async def create_topic(self, name: str) -> None:
         """Make a topic; tries until it is there."""
-        wanted = CreatableTopic(
-            name=name,
-            num_partitions=PARTITIONS,
-            replication_factor=self._nodes,
-            assignments=[],
-            configs=[],
-        )
+        request = create_request(creatable(name, PARTITIONS, self._nodes))
         while True:
-            request = CreateTopicsRequest(topics=[wanted], timeout_ms=5000)
             try:
-                answer = await self.ask(self.any_node(), request, 7, CreateTopicsResponse)
+                answer = await self.ask(self.any_node(), request, 7, create_topics.Response)
             except NoAnswerError:
                 continue
             if answer.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -201,15 +176,15 @@ class Writer(Client):
         pending: values of the batch that is being tried.
     """
 
-    def __init__(self, partition: int, seed: int, network: Network, tell: Tell, nodes: int) -> None:
-        super().__init__(f"writer{partition}", seed, network, tell, nodes)
+    def __init__(self, partition: int, seed: int, network: Network, note: Note, nodes: int) -> None:
+        super().__init__(f"writer{partition}", seed, network, note, nodes)
         self.partition = partition
         self.pause_s_max = 0.1
         self.acknowledged: list[tuple[int, bytes]] = []
         self.pending: list[bytes] = []
+        self.observer: Observer | None = None
 
     async def run(self) -> None:
-        """Write until `is_done`; the last batch is completed."""
         HOST.set(self.host)
         producer_id, producer_epoch = await self._init_producer()
         sequence, leader = 0, self.any_node()
@@ -234,15 +209,17 @@ class Writer(Client):
                     with suppress(NoAnswerError):
                         leader = await self.leader(self.partition)
             self.acknowledged += enumerate(values, base_offset)
+            if self.observer is not None:
+                self.observer.acknowledged(TOPIC, self.partition, base_offset, values[0])
             self.pending = []
             sequence += count
             await pass_time(self.dice.uniform(0.0, self.pause_s_max))
 
     async def _init_producer(self) -> tuple[int, int]:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        request = init_producer_id.Request(transactional_id=None, transaction_timeout_ms=60_000)
         while True:
             try:
-                answer = await self.ask(self.any_node(), request, 4, InitProducerIdResponse)
+                answer = await self.ask(self.any_node(), request, 4, init_producer_id.Response)
             except NoAnswerError:
                 continue
             if answer.error_code == ErrorCode.NONE:
@@ -253,15 +230,16 @@ class Writer(Client):
         """The offset where a batch is, or -1 to try again."""
         request = produce_request(TOPIC, batch, partition=self.partition, acks=-1)
         request.timeout_ms = _PRODUCE_MS_MAX
-        answer = await self.ask(leader, request, 9, ProduceResponse)
+        answer = await self.ask(leader, request, 9, produce.Response)
         one = answer.responses[0].partition_responses[0]
         code = ErrorCode(one.error_code)
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             return one.base_offset
-        self.tell(f"{self.host}: {code.name} from {leader}")
+        self.note(f"{self.host}: {code.name} from {leader}")
         if code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.CORRUPT_MESSAGE):
-            raise BrokenPromiseError(
-                f"{self.host}: {code.name} from {leader}: acknowledged records are gone"
+            raise InvariantViolated(
+                "acknowledged is kept",
+                f"{self.host}: {code.name} from {leader}: acknowledged records are gone",
             )
         return -1
 
@@ -273,28 +251,30 @@ class Reader(Client):
         read: (offset, value) of each record.
     """
 
-    def __init__(self, partition: int, seed: int, network: Network, tell: Tell, nodes: int) -> None:
-        super().__init__(f"reader{partition}", seed, network, tell, nodes)
+    def __init__(self, partition: int, seed: int, network: Network, note: Note, nodes: int) -> None:
+        super().__init__(f"reader{partition}", seed, network, note, nodes)
         self.partition = partition
         self.read: list[tuple[int, bytes]] = []
+        self.observer: Observer | None = None
 
     async def run(self) -> None:
-        """Read until `is_done`."""
         HOST.set(self.host)
         leader, position = self.any_node(), 0
         while not self.is_done:
             request = fetch_request(TOPIC, position, partition=self.partition, max_wait_ms=200)
             try:
-                answer = await self.ask(leader, request, 11, FetchResponse)
+                answer = await self.ask(leader, request, 11, fetch.Response)
                 one = answer.responses[0].partitions[0]
                 if one.error_code == ErrorCode.NONE:
+                    if self.observer is not None and one.records:
+                        self.observer.read(TOPIC, self.partition, one.records)
                     for record in records_of(one) if one.records else []:
                         if record.offset >= position:
                             assert record.value is not None
                             self.read.append((record.offset, record.value))
                             position = record.offset + 1
                     continue
-                self.tell(f"{self.host}: {ErrorCode(one.error_code).name} from {leader}")
+                self.note(f"{self.host}: {ErrorCode(one.error_code).name} from {leader}")
                 await self.back_off()
                 leader = await self.leader(self.partition)
             except NoAnswerError:
@@ -310,13 +290,12 @@ class Committer(Client):
         committed: the last offset that was acknowledged.
     """
 
-    def __init__(self, seed: int, network: Network, tell: Tell, nodes: int) -> None:
-        super().__init__("committer", seed, network, tell, nodes)
+    def __init__(self, seed: int, network: Network, note: Note, nodes: int) -> None:
+        super().__init__("committer", seed, network, note, nodes)
         self.committed = 0
         self._unresolved: dict[int, None] = {}
 
     async def run(self) -> None:
-        """Commit and fetch until `is_done`."""
         HOST.set(self.host)
         coordinator = self.any_node()
         while not self.is_done:
@@ -327,10 +306,11 @@ class Committer(Client):
                     self.committed = offset
                     del self._unresolved[offset]
                 found = await self._fetch(coordinator)
-                # What nobody answered may still be under way, and come behind what was answered.
+                # A commit without an answer may still be under way, and arrive after later ones.
                 if found not in (None, self.committed) and found not in self._unresolved:
-                    raise BrokenPromiseError(
-                        f"offset {found} of a group, {self.committed} was committed"
+                    raise InvariantViolated(
+                        "committed offset is kept",
+                        f"offset {found} of a group, {self.committed} was committed",
                     )
                 await pass_time(self.dice.uniform(0.0, 0.3))
                 if found is None:
@@ -340,21 +320,21 @@ class Committer(Client):
                 coordinator = self.any_node()
 
     async def _commit(self, coordinator: int, offset: int) -> ErrorCode:
-        partition = OffsetCommitRequestPartition(
+        partition = offset_commit.RequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=""
         )
-        request = OffsetCommitRequest(
+        request = offset_commit.Request(
             group_id="g",
             member_id="",
-            topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
+            topics=[offset_commit.RequestTopic(name=TOPIC, partitions=[partition])],
         )
-        answer = await self.ask(coordinator, request, 7, OffsetCommitResponse)
+        answer = await self.ask(coordinator, request, 7, offset_commit.Response)
         return ErrorCode(answer.topics[0].partitions[0].error_code)
 
     async def _fetch(self, coordinator: int) -> int | None:
-        topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
-        request = OffsetFetchRequest(group_id="g", topics=[topic])
-        answer = await self.ask(coordinator, request, 5, OffsetFetchResponse)
+        topic = offset_fetch.RequestTopic(name=TOPIC, partition_indexes=[0])
+        request = offset_fetch.Request(group_id="g", topics=[topic])
+        answer = await self.ask(coordinator, request, 5, offset_fetch.Response)
         if answer.error_code != ErrorCode.NONE or not answer.topics:
             return None
         one = answer.topics[0].partitions[0]

@@ -6,39 +6,37 @@ from contextlib import suppress
 from typing import Final, cast
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.fetch import FetchResponse, PartitionData
+from minikafka.protocol.messages import fetch
 from minikafka.protocol.records import (
     ControlType,
     decode_control_type,
     decode_records,
     iter_batches,
 )
-from tests.broker.harness import fetch_request
 from tests.history.recording import Recorder
+from tests.kit.wire import fetch_request
 from tests.simulation.brokers.clients import Client, NoAnswerError
-from tests.simulation.brokers.network import HOST, Network, Tell
+from tests.simulation.brokers.network import HOST, Network, Note
 
 OUTPUT: Final = "o"
 """The topic that transactions write to."""
 
 
 class CommittedReading(Client):
-    """A client that reads with read_committed."""
-
     async def read(
         self, node_id: int, topic: str, partition: int, offset: int
     ) -> tuple[ErrorCode, list[tuple[int, bytes]], int]:
         """Offsets and values from an offset on, and where to go on."""
         request = fetch_request(topic, offset, partition=partition, max_wait_ms=300, max_bytes=600)
         request.isolation_level = 1
-        answer = await self.ask(node_id, request, 11, FetchResponse)
+        answer = await self.ask(node_id, request, 11, fetch.Response)
         one = answer.responses[0].partitions[0]
         if one.error_code != ErrorCode.NONE:
             return ErrorCode(one.error_code), [], offset
         return ErrorCode.NONE, *committed_records(one, offset)
 
 
-def committed_records(one: PartitionData, offset: int) -> tuple[list[tuple[int, bytes]], int]:
+def committed_records(one: fetch.PartitionData, offset: int) -> tuple[list[tuple[int, bytes]], int]:
     """What a consumer makes of a fetched partition: no aborted records, no markers."""
     found: list[tuple[int, bytes]] = []
     if not one.records:
@@ -68,18 +66,17 @@ class CommittedReader(CommittedReading):
         partition: int,
         seed: int,
         network: Network,
-        tell: Tell,
+        note: Note,
         nodes: int,
         recorder: Recorder,
     ) -> None:
-        super().__init__(name, seed, network, tell, nodes)
+        super().__init__(name, seed, network, note, nodes)
         self.partition = partition
         self.position = 0
         self.values: list[bytes] = []
         self._recorder = recorder
 
     async def run(self) -> None:
-        """Read until `is_done`."""
         HOST.set(self.host)
         leader = self.any_node()
         while not self.is_done:

@@ -10,16 +10,12 @@ from __future__ import annotations
 import trio
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-    OffsetFetchResponse,
-)
+from minikafka.protocol.messages import offset_fetch
 from tests.history.operations import Poll, Send
 from tests.history.recording import Recorded, Recorder
 from tests.simulation.brokers.clients import PARTITIONS, TOPIC, NoAnswerError
 from tests.simulation.brokers.committed_reading import OUTPUT
-from tests.simulation.brokers.network import HOST, Network, Tell
+from tests.simulation.brokers.network import HOST, Network, Note
 from tests.simulation.brokers.transactional import (
     GROUP,
     AbortError,
@@ -50,13 +46,13 @@ class Copier(TransactionalClient):
         version: int,
         seed: int,
         network: Network,
-        tell: Tell,
+        note: Note,
         nodes: int,
         nursery: trio.Nursery,
         recorder: Recorder,
     ) -> None:
         host, name = f"copier{partition}.{number}", f"copy{partition}"
-        super().__init__(host, name, version, seed, network, tell, nodes, nursery)
+        super().__init__(host, name, version, seed, network, note, nodes, nursery)
         self.partition = partition
         self.is_alive = True
         self.position = -1
@@ -72,7 +68,7 @@ class Copier(TransactionalClient):
         self._scope.cancel()
 
     async def run(self) -> None:
-        """Copy until `is_done`, or until somebody else has the transactional id."""
+        """Copy until `is_done`, or until another process has the transactional id."""
         HOST.set(self.host)
         with self._scope:
             try:
@@ -81,19 +77,19 @@ class Copier(TransactionalClient):
                 while not self.is_done:
                     await self._copy()
             except FencedError as error:
-                self.tell(f"{self.host} ends: {error}")
+                self.note(f"{self.host} ends: {error}")
         self.is_alive = False
         self.drop_all()
 
     async def _committed_offset(self) -> int:
-        topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[self.partition])
-        request = OffsetFetchRequest(group_id=GROUP, topics=[topic], require_stable=True)
+        topic = offset_fetch.RequestTopic(name=TOPIC, partition_indexes=[self.partition])
+        request = offset_fetch.Request(group_id=GROUP, topics=[topic], require_stable=True)
 
-        def code_of(answer: OffsetFetchResponse) -> int:
+        def code_of(answer: offset_fetch.Response) -> int:
             return answer.error_code or answer.topics[0].partitions[0].error_code
 
         code, answer = await self.insist(
-            "group", self.find_group, request, 7, OffsetFetchResponse, code_of
+            "group", self.find_group, request, 7, offset_fetch.Response, code_of
         )
         if code is not ErrorCode.NONE or answer is None:
             raise FencedError(f"no committed offset: {code.name}")
@@ -110,7 +106,7 @@ class Copier(TransactionalClient):
             try:
                 await self._fill(recorded, found)
             except AbortError as error:
-                self.tell(f"{self.host} {self.producer_id}/{self.epoch} gives up: {error}")
+                self.note(f"{self.host} {self.producer_id}/{self.epoch} gives up: {error}")
                 await self._abort(raises_epoch=True)
                 return
             if self.dice.random() >= _COMMITS:
@@ -176,7 +172,7 @@ class Copier(TransactionalClient):
         """Commit; whether that may have happened.
 
         Raises:
-            FencedError: it is not the producer any more, or nobody knows what happened.
+            FencedError: it has been replaced, or the outcome is unknown.
         """
         code = await self.end(commits=True)
         if code is ErrorCode.NONE:

@@ -1,9 +1,9 @@
 """TCP between hosts that do not exist.
 
 A connection is two queues of bytes, each with its own seeded delays. Nothing is lost inside a
-connection: a link that is cut holds the bytes until it is healed, and whoever hears nothing for
-`UNACKNOWLEDGED_SECONDS_MAX` gives the connection up, as TCP_USER_TIMEOUT and keepalive do. A
-process that is killed resets its connections; a machine that loses its power says nothing.
+connection: a link that is cut holds the bytes until it is healed, and an end that receives nothing
+for `UNACKNOWLEDGED_SECONDS_MAX` gives up the connection, as TCP_USER_TIMEOUT and keepalive do. A
+process that is killed resets its connections; a machine that loses its power sends nothing.
 
 `SocketFactory` and `HostnameResolver` make trio's sockets these ones, for the tasks that have a
 `HOST`.
@@ -33,11 +33,11 @@ _SLOW_SHARE: Final = 0.005
 _FOREVER: Final = float("inf")
 
 Address = tuple[str, int]
-Tell = Callable[[str], None]
+Note = Callable[[str], None]
 
 
 async def pass_time(seconds: float) -> None:
-    """Let the simulated clock go on; nobody waits for it."""
+    """Let the simulated clock advance."""
     with trio.move_on_after(seconds):
         await trio.sleep_forever()
 
@@ -83,18 +83,16 @@ class Network:
         self._wake_all()
 
     def heal(self) -> None:
-        """All links work again; hosts without power stay so."""
         self._cuts.clear()
         self._rejects.clear()
         self._spread_resets()
 
     @property
     def cuts(self) -> list[tuple[str, str]]:
-        """The links that are cut, or refuse."""
         return [*self._cuts, *self._rejects]
 
     def lose_power(self, host: str) -> None:
-        """A machine is gone without a word."""
+        """A machine vanishes without closing its connections."""
         self.down[host] = trio.current_time()
         for end in [one for one in self._ends if one.host == host]:
             end.reset()
@@ -125,13 +123,11 @@ class Network:
     # --- what sockets ask ----------------------------------------------------------------------
 
     def delay_s(self) -> float:
-        """How long the next bytes take."""
         if self._dice.random() < _SLOW_SHARE:
             return self._dice.uniform(_DELAY_SECONDS_MAX, _SLOW_SECONDS_MAX)
         return self._dice.uniform(_DELAY_SECONDS_MIN, _DELAY_SECONDS_MAX)
 
     def is_cut(self, source: str, target: str) -> bool:
-        """Bytes do not get from here to there."""
         return (source, target) in self._cuts or source in self.down or target in self.down
 
     def unheard_since(self, here: str, there: str) -> float | None:
@@ -149,31 +145,25 @@ class Network:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "rejected on the way")
 
     def free_port(self) -> int:
-        """A port that nobody has."""
         self._ports += 1
         return self._ports
 
     def listen(self, listener: SimulatedSocket) -> None:
-        """Connections to the socket's address go there."""
         if listener.address in self._listeners:
             raise OSError(errno.EADDRINUSE, "address in use")
         self._listeners[listener.address] = listener
 
     def unlisten(self, listener: SimulatedSocket) -> None:
-        """They do not any more."""
         if self._listeners.get(listener.address) is listener:
             del self._listeners[listener.address]
 
     def listener(self, address: Address) -> SimulatedSocket | None:
-        """Who listens there."""
         return self._listeners.get(address)
 
     def join(self, end: SimulatedSocket) -> None:
-        """An end of a connection exists."""
         self._ends[end] = None
 
     def leave(self, end: SimulatedSocket) -> None:
-        """It does not any more."""
         self._ends.pop(end, None)
 
 
@@ -195,24 +185,23 @@ class SimulatedSocket:
     # --- what simulations do -------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Whoever waits looks again."""
+        """Let waiting tasks look again."""
         if self._event is not None:
             self._event.set()
             self._event = None
 
     def reset(self) -> None:
-        """This end finds the connection gone, and says nothing any more."""
+        """This end finds the connection reset, and sends nothing."""
         self._is_reset = True
         self._network.leave(self)
         self.wake()
 
     @property
     def is_orphan(self) -> bool:
-        """The other end was reset."""
         return self._peer is not None and self._peer._is_reset
 
     def has_peer_left(self) -> bool:
-        """The next `recv` tells the end."""
+        """The next `recv` returns the end of the stream."""
         chunks, now = self._incoming.chunks, trio.current_time()
         return self._is_reset or bool(chunks and not chunks[0][1] and chunks[0][0] <= now)
 
@@ -226,20 +215,16 @@ class SimulatedSocket:
         return -1
 
     def getsockname(self) -> Address:
-        """Where it is bound."""
         return self.address
 
     async def bind(self, address: Address) -> None:
-        """Take an address; port 0 picks a free one."""
         self.address = (self.host, address[1] or self._network.free_port())
 
     def listen(self, backlog: int = 0) -> None:
-        """Accept connections."""
         del backlog
         self._network.listen(self)
 
     async def accept(self) -> tuple[SimulatedSocket, Address]:
-        """The next connection."""
         await trio.lowlevel.checkpoint()
         while not self._backlog:
             await self._wait(_FOREVER)
@@ -250,7 +235,7 @@ class SimulatedSocket:
         """Reach a listener.
 
         Raises:
-            ConnectionRefusedError: the host is there, and nobody listens.
+            ConnectionRefusedError: the host is up, but nothing listens.
         """
         network, there = self._network, address[0]
         await network.arrive(self.host, there)
@@ -371,7 +356,6 @@ class Sockets(trio.abc.SocketFactory, trio.abc.HostnameResolver):
         self._network = network
 
     def install(self) -> None:
-        """For the current trio run."""
         trio.socket.set_custom_socket_factory(self)
         trio.socket.set_custom_hostname_resolver(self)
 
@@ -401,6 +385,6 @@ class Sockets(trio.abc.SocketFactory, trio.abc.HostnameResolver):
         return [(AddressFamily.AF_INET, SocketKind.SOCK_STREAM, proto, "", address)]
 
     async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
-        """Nobody asks."""
+        """Not used."""
         del flags
         return str(sockaddr[0]), str(sockaddr[1])

@@ -9,13 +9,15 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from minikafka.broker.broker import Broker, Endpoint
-from minikafka.broker.cluster_view import live_brokers
-from minikafka.broker.config import load_config
-from minikafka.broker.connection import Connection
+from minikafka.broker import lifetime
+from minikafka.broker.broker import Broker
+from minikafka.broker.handlers.cluster_view import live_brokers
+from minikafka.broker.net.connection import Connection
 from minikafka.broker.opening import BrokerOptions, open_broker
-from minikafka.broker.transport import ConnectionLostError, FilePayload
-from tests.simulation.brokers.network import HOST, Network, SimulatedSocket, Tell, pass_time
+from minikafka.broker.settings.config import load_config
+from minikafka.broker.settings.node import Endpoint
+from minikafka.broker.transport.transport import ConnectionLostError, FilePayload
+from tests.simulation.brokers.network import HOST, Network, Note, SimulatedSocket, pass_time
 from tests.storage.memory_disk import MemoryDisk
 
 PORT: Final = 9092
@@ -38,16 +40,14 @@ class SimulatedClock:
         self.jump_ms = 0
 
     def monotonic(self) -> float:
-        """Seconds."""
         return trio.current_time()
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970."""
         return WALL_MS_FIRST + int(trio.current_time() * 1000) + self.jump_ms
 
 
 class SimulatedTransport:
-    """A client's connection, as the broker has it (`minikafka.broker.transport.Transport`)."""
+    """A client's connection, as the broker has it (`broker.transport.transport.Transport`)."""
 
     def __init__(self, socket: SimulatedSocket) -> None:
         self._socket = socket
@@ -55,14 +55,12 @@ class SimulatedTransport:
         self.moves = 0
 
     async def receive(self) -> bytes:
-        """Wait for bytes."""
         try:
             return await self._socket.recv(_RECEIVE_SIZE_BYTES)
         except (OSError, trio.ClosedResourceError) as error:
             raise ConnectionLostError(str(error)) from None
 
     async def receive_into(self, view: memoryview) -> int:
-        """Wait for bytes."""
         try:
             chunk = await self._socket.recv(len(view))
         except (OSError, trio.ClosedResourceError) as error:
@@ -80,7 +78,6 @@ class SimulatedTransport:
         return []
 
     async def send(self, parts: Sequence[Any]) -> None:
-        """Send everything."""
         await trio.lowlevel.checkpoint()
         try:
             for part in parts:
@@ -90,11 +87,9 @@ class SimulatedTransport:
             raise ConnectionLostError(str(error)) from None
 
     def has_peer_left(self) -> bool:
-        """The client closed the connection."""
         return self._socket.has_peer_left()
 
     def close(self) -> None:
-        """Close."""
         self._socket.close()
 
 
@@ -112,7 +107,7 @@ class SimulatedNode:
         is_serving: it has joined the cluster.
     """
 
-    def __init__(self, node_id: int, seed: int, network: Network, tell: Tell) -> None:
+    def __init__(self, node_id: int, seed: int, network: Network, note: Note) -> None:
         self.node_id = node_id
         self.host = host_of(node_id)
         self._seed = seed
@@ -123,7 +118,7 @@ class SimulatedNode:
         self.is_running = False
         self.is_serving = False
         self._network = network
-        self._tell = tell
+        self._note = note
         self._disk_dice = random.Random(f"disk time {node_id} {seed}")
         self._starts = 0
         self._scope = trio.CancelScope()
@@ -146,12 +141,12 @@ class SimulatedNode:
                     clock=self.clock,
                     run_in_thread=self._run_on_disk,
                 )
-                self.broker.endpoint = Endpoint(self.host, PORT)
+                self.broker.node.endpoint = Endpoint(self.host, PORT)
                 self.opened(self.broker)
                 async with trio.open_nursery() as nursery:
-                    await nursery.start(self.broker.run)
+                    await nursery.start(lifetime.run, self.broker)
                     self.is_serving = True
-                    self._tell(f"node {self.node_id} serves")
+                    self._note(f"node {self.node_id} serves")
                     await self._accept(nursery)
         finally:
             self.is_running = self.is_serving = False
@@ -203,10 +198,8 @@ class SimulatedNode:
         return "\n".join(lines)
 
     def live(self) -> list[int]:
-        """The brokers in service, as this one knows."""
         return [one.broker_id for one in live_brokers(self.broker)]
 
 
 def host_of(node_id: int) -> str:
-    """A node's host."""
     return f"broker{node_id}"

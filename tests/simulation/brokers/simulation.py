@@ -4,10 +4,10 @@ Everything that happens follows from the seed: trio's schedule, the clock, the n
 what goes wrong and when. Nothing waits for real time, and nothing runs in a thread.
 
 A machine loses its power only while all replicas of all partitions are in sync, and not again
-before they are: what was acknowledged is on the disk of no broker for certain, and who loses two
-memories may lose records. Nor is a process killed while the one that lost its power counts as in
-sync for those that run: were all brokers gone before its loss is decided, nobody could tell who has
-everything (a killed process loses nothing, but its broker cannot know).
+before they are: acknowledged records may be in page caches only, and two power failures may lose
+them. Nor is a process killed while the running brokers count the machine that lost its power as in
+sync: if all brokers were down before its loss is decided, it would be unknown which has everything
+(a killed process loses nothing, but its broker cannot know).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final
 
 import trio
 import trio.testing
@@ -36,7 +36,12 @@ from tests.simulation.brokers.clients import (
 )
 from tests.simulation.brokers.network import HOST, Network, Sockets, pass_time
 from tests.simulation.brokers.node import INTERNAL_PORT, SimulatedNode, host_of
+from tests.simulation.brokers.observation import Observer
+from tests.simulation.kit.invariants import InvariantViolated
+from tests.simulation.kit.run import Outcome, traced
 
+MODULE: Final = "tests.simulation.brokers"
+FAULT_SECONDS: Final = 30.0
 NODES: Final = 3
 VOTERS: Final = ",".join(f"{one}@{host_of(one)}:{INTERNAL_PORT}" for one in range(1, NODES + 1))
 SETTINGS: Final = (
@@ -60,34 +65,6 @@ KINDS: Final = ("kill", "power", "start", "start", "cut", "isolate", "reject", "
 """What goes wrong."""
 
 
-class SimulationFailed(Exception):  # as in the other simulations
-    """A promise was broken; the text says which, how to repeat it, and what happened before."""
-
-
-class Outcome(NamedTuple):
-    """What a seed did.
-
-    Attributes:
-        seed: which.
-        simulated_s: seconds on the simulated clock.
-        acknowledged: records that all in-sync replicas had.
-        read: records that readers saw.
-        committed: the last offset that the group committed.
-        faults: how often what went wrong.
-        fingerprint: a hash of every step of every task, and when it was.
-        trace: the last events.
-    """
-
-    seed: int
-    simulated_s: float
-    acknowledged: int
-    read: int
-    committed: int
-    faults: Counter[str]
-    fingerprint: str
-    trace: str
-
-
 class _Trace(logging.Handler, trio.abc.Instrument):
     """Events as people read them, and a hash of everything that runs."""
 
@@ -96,23 +73,22 @@ class _Trace(logging.Handler, trio.abc.Instrument):
         self.lines: deque[str] = deque(maxlen=_TRACE_LINES_MAX)
         self._hash = hashlib.sha256()
 
-    def tell(self, text: str) -> None:
-        """Something happened."""
+    def note(self, text: str) -> None:
         line = f"{_now():9.4f}  {text}"
         self.lines.append(line)
         self._hash.update(line.encode())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """What minikafka says."""
-        self.tell(f"[{HOST.get('')}] {record.getMessage()}")
+        self.note(f"[{HOST.get('')}] {record.getMessage()}")
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """A task goes on."""
         self._hash.update(f"{_now()!r} {task.name}\n".encode())
+
+    def text(self) -> str:
+        return "\n".join(self.lines)
 
     @property
     def fingerprint(self) -> str:
-        """The hash so far."""
         return self._hash.hexdigest()
 
 
@@ -123,24 +99,29 @@ def _now() -> float:
 
 
 class Simulation:
-    """One seed."""
-
     settings: tuple[str, ...] = SETTINGS
-    module = "tests.simulation.brokers"
+    module = MODULE
 
     def __init__(self, seed: int, fault_seconds: float) -> None:
         self.seed = seed
         self.trace = _Trace()
         self.dice = random.Random(f"faults {seed}")
         self.faults: Counter[str] = Counter()
-        tell = self.trace.tell
+        note = self.trace.note
         network = self.network = Network(random.Random(f"network {seed}"))
-        self.nodes = [SimulatedNode(one, seed, network, tell) for one in range(1, NODES + 1)]
-        self.writers = [Writer(one, seed, network, tell, NODES) for one in range(PARTITIONS)]
-        self.readers = [Reader(one, seed, network, tell, NODES) for one in range(PARTITIONS)]
-        self.committer = Committer(seed, network, tell, NODES)
-        self.admin = Client("admin", seed, network, tell, NODES)
+        self.nodes = [SimulatedNode(one, seed, network, note) for one in range(1, NODES + 1)]
+        self.writers = [Writer(one, seed, network, note, NODES) for one in range(PARTITIONS)]
+        self.readers = [Reader(one, seed, network, note, NODES) for one in range(PARTITIONS)]
+        self.committer = Committer(seed, network, note, NODES)
+        self.admin = Client("admin", seed, network, note, NODES)
         self.clients = (*self.writers, *self.readers, self.committer)
+        self.observer = Observer(note)
+        for node in self.nodes:
+            node.opened = self.observer.opened
+        for writer in self.writers:
+            writer.observer = self.observer
+        for reader in self.readers:
+            reader.observer = self.observer
         self.hosts = [*(one.host for one in self.nodes), *(one.host for one in self.clients)]
         self._fault_seconds = fault_seconds
         self._damaged: SimulatedNode | None = None  # it lost its power
@@ -197,13 +178,13 @@ class Simulation:
                         self._cut(other.host, node.host)
         elif kind == "reject":
             node = dice.choice(self.nodes)
-            self.trace.tell(f"{node.host} and the others refuse each other")
+            self.trace.note(f"{node.host} and the others refuse each other")
             for other in self.nodes:
                 if other is not node:
                     self.network.reject(node.host, other.host)
                     self.network.reject(other.host, node.host)
         elif kind == "heal" and self.network.cuts:
-            self.trace.tell("links are healed")
+            self.trace.note("links are healed")
             self.network.heal()
         else:
             return
@@ -220,15 +201,17 @@ class Simulation:
         )
 
     def _cut(self, source: str, target: str) -> None:
-        self.trace.tell(f"cut {source} -> {target}")
+        self.trace.note(f"cut {source} -> {target}")
         self.network.cut(source, target)
 
     async def _kill(self, node: SimulatedNode, *, power_loss: bool) -> None:
-        self.trace.tell(f"{'power loss' if power_loss else 'kill'} of {node.host}")
+        self.trace.note(f"{'power loss' if power_loss else 'kill'} of {node.host}")
+        if power_loss:
+            self.observer.lost_power(node.node_id)
         await node.kill(power_loss=power_loss)
 
     def _start(self, node: SimulatedNode) -> None:
-        self.trace.tell(f"start {node.host}")
+        self.trace.note(f"start {node.host}")
         node.is_running = True
         node.power_up()
         self._nursery.start_soon(node.run, self.settings)
@@ -248,8 +231,8 @@ class Simulation:
     # --- the end -------------------------------------------------------------------------------
 
     async def _heal(self) -> None:
-        """Everything works again: whoever writes gets on, and all replicas become equal."""
-        self.trace.tell("everything is healed")
+        """Everything works again: writers make progress, and all replicas become equal."""
+        self.trace.note("everything is healed")
         self.network.heal()
         for node in self.nodes:
             if not node.is_running:
@@ -279,13 +262,13 @@ class Simulation:
 
     async def _until(self, wanted: str, condition: Callable[[], bool]) -> None:
         with trio.move_on_after(HEAL_SECONDS_MAX):
-            while not condition():  # it is about everybody's state
+            while not condition():
                 await pass_time(_LOOK_SECONDS)
-            self.trace.tell(wanted)
+            self.trace.note(wanted)
             return
         for node in self.nodes:
-            self.trace.tell(node.describe())
-        raise SimulationFailed(f"liveness: {HEAL_SECONDS_MAX:g} s after the end: not {wanted}")
+            self.trace.note(node.describe())
+        raise InvariantViolated("liveness", f"{HEAL_SECONDS_MAX:g} s after the end: not {wanted}")
 
     def _logs(self) -> Generator[tuple[str, list[Log]]]:
         image = self.nodes[0].broker.image
@@ -314,17 +297,22 @@ class Simulation:
         for name, logs in self._compared():
             contents = [_content(one) for one in logs]
             if contents.count(contents[0]) != len(contents):
-                raise SimulationFailed(f"replicas: those of {name} are equally long, and differ")
+                raise InvariantViolated(
+                    "equal replicas", f"those of {name} are equally long, and differ"
+                )
         for writer, reader in zip(self.writers, self.readers, strict=True):
             partition = self.nodes[0].broker.partitions[TOPIC, writer.partition]
             found = _records(_content(partition.log))
             if found != writer.acknowledged:
-                raise SimulationFailed(
-                    f"acknowledged: {_difference(writer.acknowledged, found)} in the log of "
-                    f"{TOPIC}-{writer.partition}"
+                raise InvariantViolated(
+                    "acknowledged is kept",
+                    f"{_difference(writer.acknowledged, found)} in the log of "
+                    f"{TOPIC}-{writer.partition}",
                 )
             if found != reader.read:
-                raise SimulationFailed(f"read: {_difference(found, reader.read)} by {reader.host}")
+                raise InvariantViolated(
+                    "read is kept", f"{_difference(found, reader.read)} by {reader.host}"
+                )
 
 
 def _content(log: Log) -> bytes:
@@ -377,60 +365,33 @@ def _seeded(seed: int, trace: _Trace) -> Generator[None]:
         logging.disable(disabled)
 
 
-def play(simulation: Simulation) -> tuple[float, str]:
-    """Play a simulation; returns the simulated seconds, and the trace.
+def play(simulation: Simulation) -> float:
+    """Play a simulation; returns the simulated seconds.
 
     Raises:
         SimulationFailed: a promise was broken.
     """
     seed, trace = simulation.seed, simulation.trace
-    try:
-        with _seeded(seed, trace):
-            simulated_s = trio.run(
-                simulation.run,
-                clock=trio.testing.MockClock(autojump_threshold=0),
-                instruments=[trace],
-            )
-    except Exception as error:
-        told = "\n".join(trace.lines)
-        raise SimulationFailed(
-            f"{told}\nseed {seed}: {_reason(error)}\n"
-            f"repeat it: python -m {simulation.module} --first {seed} --seeds 1"
-        ) from error
-    return simulated_s, "\n".join(trace.lines)
+    with (
+        traced(simulation.module, seed, trace.text),
+        _seeded(seed, trace),
+        simulation.observer.installed(),
+    ):
+        return trio.run(
+            simulation.run,
+            clock=trio.testing.MockClock(autojump_threshold=0),
+            instruments=[trace],
+        )
 
 
-def run_seed(seed: int, fault_seconds: float = 30.0) -> Outcome:
-    """Play a seed.
-
-    Raises:
-        SimulationFailed: a promise was broken.
-    """
+def run_seed(seed: int, fault_seconds: float = FAULT_SECONDS) -> Outcome:
+    """Play a seed; raises SimulationFailed."""
     simulation = Simulation(seed, fault_seconds)
-    simulated_s, told = play(simulation)
-    return Outcome(
-        seed,
-        simulated_s,
-        sum(len(one.acknowledged) for one in simulation.writers),
-        sum(len(one.read) for one in simulation.readers),
-        simulation.committer.committed,
-        simulation.faults,
-        simulation.trace.fingerprint,
-        told,
+    simulated_s = play(simulation)
+    counts = Counter(
+        acknowledged=sum(len(one.acknowledged) for one in simulation.writers),
+        read=sum(len(one.read) for one in simulation.readers),
+        offset=simulation.committer.committed,
     )
-
-
-def reason_of(error: BaseException) -> BaseException:
-    """What was raised first, out of groups and causes."""
-    while True:
-        if isinstance(error, BaseExceptionGroup):
-            error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-        elif error.__cause__ is not None:
-            error = error.__cause__
-        else:
-            return error
-
-
-def _reason(error: BaseException) -> str:
-    error = reason_of(error)
-    return str(error) if isinstance(error, SimulationFailed) else repr(error)
+    trace = simulation.trace
+    return Outcome(seed, simulated_s, counts, trace.text, simulation.faults, trace.fingerprint)

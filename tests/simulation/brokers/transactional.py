@@ -13,33 +13,20 @@ from typing import Final, TypeVar
 import trio
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
-from minikafka.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from minikafka.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from minikafka.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from minikafka.protocol.messages.produce import ProduceResponse
-from minikafka.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
+from minikafka.protocol.messages import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    end_txn,
+    init_producer_id,
+    produce,
+    txn_offset_commit,
 )
 from minikafka.protocol.records import encode_batch
 from minikafka.protocol.schema import Request, Response
-from tests.broker.harness import produce_request
+from tests.kit.wire import produce_request
 from tests.simulation.brokers.clients import TOPIC, Client, NoAnswerError
 from tests.simulation.brokers.committed_reading import OUTPUT, CommittedReading
-from tests.simulation.brokers.network import HOST, Network, Tell, pass_time
+from tests.simulation.brokers.network import HOST, Network, Note, pass_time
 from tests.simulation.brokers.node import WALL_MS_FIRST
 
 GROUP: Final = "copy"
@@ -75,14 +62,14 @@ _DOUBTFUL: Final = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-"""What was asked may be in a log all the same, and stay there: a leader has lost its place."""
+"""The request may have been appended anyway, and stay in the log: a leader was deposed."""
 
 _R = TypeVar("_R", bound=Response)
 Find = Callable[[], Awaitable[int]]
 
 
 class FencedError(Exception):
-    """Somebody else has the transactional id, or nothing works: this process ends."""
+    """Another process has the transactional id, or nothing works: this one ends."""
 
 
 class AbortError(Exception):
@@ -107,11 +94,11 @@ class TransactionalClient(CommittedReading):
         version: int,
         seed: int,
         network: Network,
-        tell: Tell,
+        note: Note,
         nodes: int,
         nursery: trio.Nursery,
     ) -> None:
-        super().__init__(host, seed, network, tell, nodes)
+        super().__init__(host, seed, network, note, nodes)
         self.name = name
         self.version = version
         self.producer_id, self.epoch = -1, -1
@@ -159,7 +146,7 @@ class TransactionalClient(CommittedReading):
     ) -> None:
         """The same request once more, on its own connection, when everything may be over."""
         HOST.set(self.host)
-        other = Client(self.host, 0, self._network, self.tell, self._nodes)
+        other = Client(self.host, 0, self._network, self.note, self._nodes)
         await pass_time(self.dice.uniform(0.0, _STRAGGLER_SECONDS_MAX))
         with suppress(NoAnswerError):
             await other.ask(node_id, request, version, kind)
@@ -169,7 +156,6 @@ class TransactionalClient(CommittedReading):
         return await self.coordinator(self.name, 1)
 
     async def find_group(self) -> int:
-        """Who coordinates the group."""
         return await self.coordinator(GROUP, 0)
 
     # --- requests ------------------------------------------------------------------------------
@@ -180,7 +166,7 @@ class TransactionalClient(CommittedReading):
         Raises:
             FencedError: there is none for it.
         """
-        request = InitProducerIdRequest(
+        request = init_producer_id.Request(
             transactional_id=self.name,
             transaction_timeout_ms=TIMEOUT_MS,
             producer_id=self.producer_id if goes_on else -1,
@@ -191,7 +177,7 @@ class TransactionalClient(CommittedReading):
             self._coordinator,
             request,
             5,
-            InitProducerIdResponse,
+            init_producer_id.Response,
             lambda one: one.error_code,
         )
         if code is not ErrorCode.NONE or answer is None:
@@ -210,18 +196,18 @@ class TransactionalClient(CommittedReading):
         Raises:
             AbortError: it is not added.
         """
-        request = AddPartitionsToTxnRequest(
+        request = add_partitions_to_txn.Request(
             v3_and_below_transactional_id=self.name,
             v3_and_below_producer_id=self.producer_id,
             v3_and_below_producer_epoch=self.epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=OUTPUT, partitions=[partition])],
+            v3_and_below_topics=[add_partitions_to_txn.Topic(name=OUTPUT, partitions=[partition])],
         )
         code, _ = await self.insist(
             "coordinator",
             self._coordinator,
             request,
             3,
-            AddPartitionsToTxnResponse,
+            add_partitions_to_txn.Response,
             lambda one: (
                 one.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
             ),
@@ -233,7 +219,7 @@ class TransactionalClient(CommittedReading):
         """Write a record to the output; returns its offset.
 
         Raises:
-            AbortError: it is not written, or nobody knows.
+            AbortError: it is not written, or the outcome is unknown.
         """
         sequence = self._sequences.get(partition, 0)
         batch = encode_batch(
@@ -255,7 +241,7 @@ class TransactionalClient(CommittedReading):
             leader,
             request,
             12 if self.version >= 2 else 10,
-            ProduceResponse,
+            produce.Response,
             lambda one: one.responses[0].partition_responses[0].error_code,
         )
         if code is not ErrorCode.NONE or answer is None:
@@ -267,40 +253,40 @@ class TransactionalClient(CommittedReading):
         """Commit in the transaction how far a partition of the input was read.
 
         Raises:
-            AbortError: it is not committed, or nobody knows.
+            AbortError: it is not committed, or the outcome is unknown.
         """
         if self.version < 2:
             added, _ = await self.insist(
                 "coordinator",
                 self._coordinator,
-                AddOffsetsToTxnRequest(
+                add_offsets_to_txn.Request(
                     transactional_id=self.name,
                     producer_id=self.producer_id,
                     producer_epoch=self.epoch,
                     group_id=GROUP,
                 ),
                 3,
-                AddOffsetsToTxnResponse,
+                add_offsets_to_txn.Response,
                 lambda one: one.error_code,
             )
             if added is not ErrorCode.NONE:
                 raise AbortError(f"cannot add offsets: {added.name}")
-        position = TxnOffsetCommitRequestPartition(
+        position = txn_offset_commit.RequestPartition(
             partition_index=partition, committed_offset=offset, committed_metadata=""
         )
-        request = TxnOffsetCommitRequest(
+        request = txn_offset_commit.Request(
             transactional_id=self.name,
             group_id=GROUP,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[position])],
+            topics=[txn_offset_commit.RequestTopic(name=TOPIC, partitions=[position])],
         )
         code, _ = await self.insist(
             "group",
             self.find_group,
             request,
             5 if self.version >= 2 else 3,
-            TxnOffsetCommitResponse,
+            txn_offset_commit.Response,
             lambda one: one.topics[0].partitions[0].error_code,
         )
         if code is not ErrorCode.NONE:
@@ -310,10 +296,10 @@ class TransactionalClient(CommittedReading):
         """Ask for the end of the transaction.
 
         Returns:
-            What the coordinator says; None if nobody knows what became of it.
+            What the coordinator says; None if the outcome is unknown.
         """
         doubted, self.has_doubts = self.has_doubts, False
-        request = EndTxnRequest(
+        request = end_txn.Request(
             transactional_id=self.name,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
@@ -324,12 +310,12 @@ class TransactionalClient(CommittedReading):
             self._coordinator,
             request,
             5 if self.version >= 2 else 3,
-            EndTxnResponse,
+            end_txn.Response,
             lambda one: one.error_code,
         )
         was_asked_once, self.has_doubts = not self.has_doubts, self.has_doubts or doubted
         words = "commit" if commits else "abort"
-        self.tell(f"{self.host} {words} {self.producer_id}/{self.epoch}: {code.name}")
+        self.note(f"{self.host} {words} {self.producer_id}/{self.epoch}: {code.name}")
         if code is ErrorCode.NONE and answer is not None:
             if self.version >= 2:
                 self._take(answer.producer_id, answer.producer_epoch)

@@ -1,4 +1,4 @@
-"""Whole brokers and transactions: exactly once, whoever crashes or comes back as a zombie.
+"""Whole brokers and transactions: exactly once, despite crashes and zombies.
 
 Writers fill the input, copiers carry it to the output, each with a transactional id, half of them
 as clients of before KIP-890. Besides everything that goes wrong in `simulation`, copiers crash in
@@ -14,20 +14,18 @@ come twice, and brokers' clocks jump. In the end:
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 from unittest.mock import patch
 
-from minikafka.broker import shard_runtime
 from minikafka.broker.broker import Broker
-from minikafka.broker.marker_sending import Asker
-from minikafka.broker.transaction_markers import Marker
-from minikafka.broker.transactions import TRANSACTIONS_TOPIC
+from minikafka.broker.coordinators import runtime as shard_runtime
+from minikafka.broker.coordinators.marker_sender import Asker
+from minikafka.broker.coordinators.markers import Marker
+from minikafka.broker.coordinators.transactions import TRANSACTIONS_TOPIC
 from minikafka.coordinator.transaction import TopicPartition
 from minikafka.protocol.errors import ErrorCode
 from minikafka.storage.log import Log
@@ -42,14 +40,16 @@ from tests.simulation.brokers.simulation import (
     NODES,
     SETTINGS,
     Simulation,
-    SimulationFailed,
     play,
 )
+from tests.simulation.kit.command import run_seeds
+from tests.simulation.kit.invariants import InvariantViolated
+from tests.simulation.kit.run import Outcome
 
 TRANSACTION_SETTINGS: Final = (
     *(one for one in SETTINGS if not one.startswith("transaction.state")),
     "transaction.state.log.num.partitions=2",
-    # Segments are rolled and compacted all the time, and read again by those that take over.
+    # Segments are rolled and compacted all the time, and read again by the next coordinators.
     "log.segment.bytes=4096",
     "transaction.state.log.segment.bytes=4096",
     "offsets.topic.segment.bytes=4096",
@@ -63,46 +63,23 @@ _RECORDS_PER_CHECKPOINT: Final = 3
 _REPEATED_MARKERS: Final = 0.1
 _LATE_SECONDS_MAX: Final = 4.0
 _WRITER_PAUSE_SECONDS_MAX: Final = 0.7
+MODULE: Final = "tests.simulation.brokers.transactions"
 FAULT_SECONDS: Final = 15.0
 
 
-class Nobody:
-    """Whom the answer to a repeated request does not reach."""
+class IgnoredAnswer:
+    """Takes the answer to a repeated request."""
 
     def failed(self) -> None:
-        """Nothing comes of it."""
+        pass
 
     def answered(self, codes: Sequence[ErrorCode]) -> None:
-        """Nobody hears it."""
-
-
-class Outcome(NamedTuple):
-    """What a seed did.
-
-    Attributes:
-        simulated_s: seconds on the simulated clock.
-        copied: records that were copied.
-        committed: transactions that were committed.
-        aborted: those that were aborted by their producers.
-        faults: how often what went wrong.
-        fingerprint: a hash of every step of every task, and when it was.
-        trace: the last events.
-    """
-
-    simulated_s: float
-    copied: int
-    committed: int
-    aborted: int
-    faults: Counter[str]
-    fingerprint: str
-    trace: str
+        pass
 
 
 class TransactionSimulation(Simulation):
-    """One seed."""
-
     settings = TRANSACTION_SETTINGS
-    module = "tests.simulation.brokers.transactions"
+    module = MODULE
 
     def __init__(self, seed: int, fault_seconds: float) -> None:
         super().__init__(seed, fault_seconds)
@@ -112,7 +89,7 @@ class TransactionSimulation(Simulation):
         for writer in self.writers:
             writer.pause_s_max = _WRITER_PAUSE_SECONDS_MAX
         for node in self.nodes:
-            node.opened = self._repeat_markers
+            node.opened = self._opened
         self._marker_dice = random.Random(f"markers {seed}")
         first = self.dice.choice((0, 2))
         self._versions = {one: (first + 2 * one) % 4 for one in range(PARTITIONS)}
@@ -124,7 +101,7 @@ class TransactionSimulation(Simulation):
 
     def _new_reader(self, name: str, partition: int) -> CommittedReader:
         return CommittedReader(
-            name, partition, self.seed, self.network, self.trace.tell, NODES, self.recorder
+            name, partition, self.seed, self.network, self.trace.note, NODES, self.recorder
         )
 
     async def run(self) -> float:
@@ -145,16 +122,20 @@ class TransactionSimulation(Simulation):
             self._versions[partition],
             self.seed,
             self.network,
-            self.trace.tell,
+            self.trace.note,
             NODES,
             self._nursery,
             self.recorder,
         )
-        self.trace.tell(f"{copier.host} begins (version {self._versions[partition]})")
+        self.trace.note(f"{copier.host} begins (version {self._versions[partition]})")
         self.copiers[partition] = copier
         self.processes.append(copier)
         self.hosts = [*self.hosts, copier.host]
         self._nursery.start_soon(copier.run)
+
+    def _opened(self, broker: Broker) -> None:
+        self.observer.opened(broker)
+        self._repeat_markers(broker)
 
     def _repeat_markers(self, broker: Broker) -> None:
         """Let some markers come a second time, when everything may be over.
@@ -166,7 +147,7 @@ class TransactionSimulation(Simulation):
 
         async def ask_late(leader: int, marker: Marker, places: Sequence[TopicPartition]) -> None:
             await pass_time(dice.uniform(0.0, _LATE_SECONDS_MAX))
-            ask(leader, Nobody(), marker, places)
+            ask(leader, IgnoredAnswer(), marker, places)
 
         def ask_twice(
             leader: int, question: Asker, marker: Marker, places: Sequence[TopicPartition]
@@ -190,10 +171,10 @@ class TransactionSimulation(Simulation):
         if kind == "clock":
             node = dice.choice(self.nodes)
             node.clock.jump_ms = dice.choice(_JUMPS_MS)
-            self.trace.tell(f"the clock of {node.host} jumps to {node.clock.jump_ms} ms")
+            self.trace.note(f"the clock of {node.host} jumps to {node.clock.jump_ms} ms")
         else:
             if kind != "zombie":
-                self.trace.tell(f"{self.copiers[partition].host} crashes")
+                self.trace.note(f"{self.copiers[partition].host} crashes")
                 self.copiers[partition].die()
             self._start_copier(partition)
         self.faults[kind] += 1
@@ -261,9 +242,11 @@ class TransactionSimulation(Simulation):
         ]
         wrong = {one: found[one] for one in wanted if found[one] != 1}
         if wrong:
-            raise SimulationFailed(f"exactly once: (record: copies) {wrong}")
+            raise InvariantViolated("exactly once", f"(record: copies) {wrong}")
         if len(found) != len(wanted):
-            raise SimulationFailed(f"exactly once: nobody wrote {set(found).difference(wanted)}")
+            raise InvariantViolated(
+                "exactly once", f"never written: {set(found).difference(wanted)}"
+            )
 
     def _compared(self) -> Iterable[tuple[str, list[Log]]]:
         # Each replica compacts for itself.
@@ -272,7 +255,7 @@ class TransactionSimulation(Simulation):
     def _judge(self) -> None:
         report = check_history(self.recorder.history())
         if not report.is_good:
-            raise SimulationFailed(f"history: {report}")
+            raise InvariantViolated("history", str(report))
         super()._judge()
 
 
@@ -287,55 +270,24 @@ def run_seed(seed: int, fault_seconds: float = FAULT_SECONDS) -> Outcome:
         SimulationFailed: a promise was broken.
     """
     simulation = TransactionSimulation(seed, fault_seconds)
-    simulated_s, told = play(simulation)
-    return Outcome(
-        simulated_s,
-        sum(len(one.acknowledged) for one in simulation.writers),
-        sum(one.committed for one in simulation.processes),
-        sum(one.aborted for one in simulation.processes),
-        simulation.faults,
-        simulation.trace.fingerprint,
-        told,
+    simulated_s = play(simulation)
+    counts = Counter(
+        copied=sum(len(one.acknowledged) for one in simulation.writers),
+        committed=sum(one.committed for one in simulation.processes),
+        aborted=sum(one.aborted for one in simulation.processes),
     )
-
-
-def main() -> int:
-    """Run any number of seeds."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20, help="how many")
-    parser.add_argument("--first", type=int, default=0, help="where to begin")
-    parser.add_argument(
-        "--seconds", type=float, default=FAULT_SECONDS, help="how long things go wrong"
-    )
-    parser.add_argument("--trace", action="store_true", help="say what happened in each")
-    options = parser.parse_args()
-    begin = time.perf_counter()
-    outcomes: list[Outcome] = []
-    failed: list[int] = []
-    for seed in range(options.first, options.first + options.seeds):
-        try:
-            outcomes.append(run_seed(seed, options.seconds))
-        except SimulationFailed as error:
-            sys.stderr.write(f"{error}\n")
-            failed.append(seed)
-            continue
-        if options.trace:
-            sys.stdout.write(f"{outcomes[-1].trace}\n")
-    seconds = time.perf_counter() - begin
-    faults: Counter[str] = Counter()
-    for one in outcomes:
-        faults.update(one.faults)
-    sys.stdout.write(
-        f"{options.seeds} seeds, {sum(one.simulated_s for one in outcomes):,.0f} simulated seconds "
-        f"in {seconds:.1f} s: {sum(one.copied for one in outcomes):,} records copied in "
-        f"{sum(one.committed for one in outcomes):,} transactions, "
-        f"{sum(one.aborted for one in outcomes):,} aborted; "
-        f"{', '.join(f'{count} {kind}' for kind, count in sorted(faults.items()))}\n"
-    )
-    if failed:
-        sys.stderr.write(f"{len(failed)} failed: {failed}\n")
-    return 1 if failed else 0
+    trace = simulation.trace
+    return Outcome(seed, simulated_s, counts, trace.text, simulation.faults, trace.fingerprint)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        run_seeds(
+            MODULE,
+            lambda seed, options: run_seed(seed, options.seconds),
+            seeds=20,
+            add_options=lambda parser: parser.add_argument(
+                "--seconds", type=float, default=FAULT_SECONDS, help="how long things go wrong"
+            ),
+        )
+    )

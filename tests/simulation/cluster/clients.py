@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from minikafka.metadata.image import NO_LEADER
+from minikafka.metadata.records import NO_LEADER
 from minikafka.protocol.errors import ErrorCode
 from tests.simulation.cluster.controller import TOPIC_ID
 from tests.simulation.cluster.messages import Produce, Produced, Read, ReadAnswer
@@ -18,7 +18,7 @@ REQUEST_TIMEOUT_S = 2.5
 RETRY_S = 0.25
 IN_FLIGHT_MAX = 3
 SEQUENCE_ERRORS_MAX = 8
-"""After so many an idempotent producer begins anew: what it wrote was lost."""
+"""After so many an idempotent producer starts over: what it wrote was lost."""
 READ_EVERY_S = 2.0
 FOLLOWER_READS = 0.3
 
@@ -50,8 +50,6 @@ class Client:
 
 
 class Batch:
-    """One batch on its way."""
-
     __slots__ = ("content", "correlation", "value")
 
     def __init__(self, value: str, content: bytes) -> None:
@@ -147,7 +145,7 @@ class Producer(Client):
             self._retry_later()
 
     def _retry_later(self) -> None:
-        """Send everything again in order, to whoever leads then."""
+        """Send everything again in order, to the next leader."""
         for batch in self.pending:
             batch.correlation = -1
         self._in_flight = 0
@@ -161,7 +159,6 @@ class Producer(Client):
         self._send_more()
 
     def receive(self, _: int, message: object) -> None:
-        """A broker answers."""
         assert isinstance(message, Produced)
         known = [batch for batch in self.pending if batch.correlation == message.correlation]
         if not known:
@@ -169,7 +166,7 @@ class Producer(Client):
         if message.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             self._sequence_errors += 1
             if self._sequence_errors > SEQUENCE_ERRORS_MAX:
-                self._begin_anew()
+                self._start_over()
         if message.error_code is not ErrorCode.NONE:
             self._retry_later()
             return
@@ -180,15 +177,14 @@ class Producer(Client):
         self.pending.remove(batch)
         self._send_more()
 
-    def _begin_anew(self) -> None:
+    def _start_over(self) -> None:
         """What was acknowledged before is lost (as it may be): nothing can follow it."""
-        self.world.note("producer {} begins anew", self._producer_id)
+        self.world.note("producer {} starts over", self._producer_id)
         self._producer_id = self.cluster.new_producer_id()
         self._sequence = self._sequence_errors = 0
         self.pending.clear()
 
     def stop(self) -> None:
-        """Write nothing new."""
         self.is_active = False
 
 
@@ -217,7 +213,6 @@ class Consumer(Client):
             self.send(receiver, Read(self.number, self.next_correlation(), self.offset))
 
     def receive(self, _: int, message: object) -> None:
-        """A broker answers."""
         assert isinstance(message, ReadAnswer)
         if message.correlation != self._correlations:
             return

@@ -8,16 +8,18 @@ all is well again, and everything has to be in sync, equal and acknowledged.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from minikafka.metadata.controller import create_topic
+from minikafka.broker.replicas.topic_state import TopicState
 from minikafka.metadata.decision import Decision
-from minikafka.metadata.image import NO_LEADER
 from minikafka.metadata.placement import Placement
+from minikafka.metadata.records import NO_LEADER
 from minikafka.metadata.replication_rules import ReplicationRules
-from minikafka.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
+from minikafka.metadata.topic_settings import topic_values
+from minikafka.metadata.topics import create_topic
+from minikafka.protocol.messages import create_topics
 from minikafka.replication import Committed
 from tests.simulation.cluster.clients import Consumer, Producer
 from tests.simulation.cluster.controller import (
@@ -28,14 +30,17 @@ from tests.simulation.cluster.controller import (
     SingleController,
 )
 from tests.simulation.cluster.faults import Faults
-from tests.simulation.cluster.messages import Entry
 from tests.simulation.cluster.node import SimulatedNode
 from tests.simulation.cluster.quorum import QuorumNode
-from tests.simulation.cluster.truth import Truth
-from tests.simulation.raft.invariants import InvariantViolated
-from tests.simulation.raft.network import Weather, World
+from tests.simulation.kit.invariants import InvariantViolated
+from tests.simulation.kit.partition import Replicas
+from tests.simulation.kit.run import Outcome, traced
+from tests.simulation.kit.world import Weather, World
 
 Take = Callable[[int, object], None]
+
+MODULE = "tests.simulation.cluster"
+SEGMENT_SIZE_BYTES = 1500
 
 FIRST_CLIENT = 100
 START_S = 5.0
@@ -57,7 +62,7 @@ class Plan:
         min_insync: min.insync.replicas, None to draw it.
         producers: acks of each partition's producers, and whether they are idempotent; None to
             draw them.
-        is_power_safe: Nobody loses power by itself.
+        is_power_safe: There are no power failures.
         is_synced: Every replica syncs what it counts (flush.messages=1), None to draw it.
     """
 
@@ -72,59 +77,27 @@ class Plan:
     is_synced: bool | None = None
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What a run did.
-
-    Attributes:
-        simulated_s: How much time passed in it.
-        committed: Batches that were committed.
-        acknowledged: Batches that were acknowledged with acks=all.
-        epochs: Leaders that were elected.
-        crashes: Processes that died.
-        forgiven: How often records were lost that might be.
-    """
-
-    simulated_s: float = 0.0
-    committed: int = 0
-    acknowledged: int = 0
-    epochs: int = 0
-    crashes: int = 0
-    forgiven: int = 0
-    faults: dict[str, int] = field(default_factory=dict)
-
-
-class SimulationFailed(AssertionError):
-    """A run broke an invariant; the text ends with its trace."""
-
-    def __init__(self, seed: int, name: str, text: str, trace: str) -> None:
-        super().__init__(
-            f"seed {seed}: {name}: {text}\n{trace}\n"
-            f"seed {seed}: {name}: {text}\n"
-            f"again: python -m tests.simulation.cluster --first {seed} --seeds 1"
-        )
-        self.seed = seed
-        self.name = name
-
-
 class Cluster:
-    """One run of one seed."""
-
     def __init__(self, seed: int, plan: Plan) -> None:
         self.seed = seed
         self.plan = plan
         self.world = World(seed)
         dice = self.world.dice
-        self.outcome = Outcome()
+        self.crashes = 0
+        self.faults: Counter[str] = Counter()
         is_synced = dice.random() < 0.2 if plan.is_synced is None else plan.is_synced
-        self.truth = Truth(self._entries_of, self.world.note, is_synced=is_synced)
+        self.replicas = Replicas(self.world.note, is_synced=is_synced)
+        self.truth = self.replicas.truth
         count = plan.broker_count or dice.choice((3, 3, 3, 4, 5))
         min_insync = plan.min_insync or dice.choice((1, 2, 2))
         self.rules = ReplicationRules(min_insync, is_unclean_election_enabled=False)
+        topic = topic_state(min_insync, is_synced=is_synced)
         broker_ids = range(1, count + 1)
         node_class = QuorumNode if plan.has_quorum else SimulatedNode
         self.nodes: Mapping[int, SimulatedNode] = {
-            broker_id: node_class(self.world, broker_id, self.truth, self.rules, self.send)
+            broker_id: node_class(
+                self.world, broker_id, self.replicas, self.rules, topic, self.send
+            )
             for broker_id in broker_ids
         }
         self._single_controller: SingleController | None = None
@@ -137,19 +110,15 @@ class Cluster:
             broker_id: deque(maxlen=3) for broker_id in broker_ids
         }
         self._producer_ids = 0
-        self._faults: Faults | None = None
+        self._nemesis: Faults | None = None
         self.partition_count = plan.partition_count or dice.choice((1, 1, 2))
         self.replica_count = plan.replica_count or min(count, dice.choice((2, 3, 3, 3)))
-
-    def _entries_of(self, node_id: int, number: int) -> list[Entry]:
-        return self.nodes[node_id].entries(number)
 
     def new_producer_id(self) -> int:
         self._producer_ids += 1
         return self._producer_ids
 
     def send(self, sender: int, receiver: int, message: object) -> None:
-        """Send a message; it may get lost."""
         route = self._route(sender, receiver)
         if route is not None:
             receiver, take = route
@@ -177,7 +146,6 @@ class Cluster:
     # --- a run -----------------------------------------------------------------------------------
 
     def run_for(self, seconds: float) -> None:
-        """Let time pass."""
         self.guarded(lambda: self.world.run_until(self.world.now + seconds))
 
     def run(self) -> Outcome:
@@ -191,22 +159,19 @@ class Cluster:
 
     def guarded(self, action: Callable[[], None]) -> None:
         """Do something with the cluster; a failure brings its trace."""
-        try:
+        with traced(MODULE, self.seed, self.world.trace):
             action()
-        except InvariantViolated as error:
-            raise SimulationFailed(self.seed, error.name, str(error), self.world.trace()) from error
-        except Exception as error:
-            raise SimulationFailed(self.seed, "crash", repr(error), self.world.trace()) from error
 
     def finish(self) -> Outcome:
-        outcome = self.outcome
-        outcome.simulated_s = self.world.now
-        for one in self.truth.partitions.values():
-            outcome.committed += len(one.committed)
-            outcome.acknowledged += len(one.acknowledged)
-            outcome.epochs += len(one.leaders)
-            outcome.forgiven += one.forgiven
-        return outcome
+        partitions = self.truth.partitions.values()
+        counts = Counter(
+            committed=sum(len(one.committed) for one in partitions),
+            acknowledged=sum(len(one.acknowledged) for one in partitions),
+            leaders=sum(len(one.leaders) for one in partitions),
+            forgiven=sum(one.forgiven for one in partitions),
+            crashes=self.crashes,
+        )
+        return Outcome(self.seed, self.world.now, counts, self.world.whole_trace, self.faults)
 
     def _run(self) -> None:
         self.begin()
@@ -216,7 +181,6 @@ class Cluster:
         self.require_convergence()
 
     def begin(self) -> None:
-        """Start the brokers, make the topic, let clients come."""
         for node in self.nodes.values():
             node.start()
         if self._single_controller is not None:
@@ -232,12 +196,12 @@ class Cluster:
         brokers = sorted(self.nodes)
         dice = self.world.dice
         assignments = [
-            CreatableReplicaAssignment(
+            create_topics.CreatableReplicaAssignment(
                 partition_index=number, broker_ids=dice.sample(brokers, self.replica_count)
             )
             for number in range(self.partition_count)
         ]
-        topic = CreatableTopic(
+        topic = create_topics.CreatableTopic(
             name=TOPIC,
             num_partitions=-1,
             replication_factor=-1,
@@ -256,8 +220,7 @@ class Cluster:
         controller.decide(decide)
 
     def break_things(self) -> None:
-        """Let things go wrong from here on."""
-        self._faults = Faults(self)
+        self._nemesis = Faults(self)
 
     def make_clients(self) -> None:
         dice = self.world.dice
@@ -282,9 +245,9 @@ class Cluster:
     def kill(
         self, node: SimulatedNode, *, power_loss: bool = False, is_noticed: bool = False
     ) -> None:
-        """End a process; often the controller notices that its connection is gone."""
+        """End a process; often the controller notices that its connection ended."""
         if node.is_up:
-            self.outcome.crashes += 1
+            self.crashes += 1
             node.crash(power_loss=power_loss)
             self._deliver_stragglers(node.node_id)
             if is_noticed or self.world.dice.random() < 0.5:
@@ -307,7 +270,7 @@ class Cluster:
                 other.lose_peer(node.node_id)
 
     def active_controller(self) -> Controller | None:
-        """Whoever decides, as far as it knows; None when nobody does."""
+        """The node that believes it is the active controller; None without any."""
         if self._single_controller is not None:
             return self._single_controller
         controllers = [
@@ -317,23 +280,13 @@ class Cluster:
         ]
         return max(controllers, key=lambda one: one.epoch, default=None)
 
-    def cut(self, pairs: set[tuple[int, int]], duration_s: float) -> None:
-        """Let nothing through between some."""
-        self.world.note("cut {}", sorted(pairs))
-        self.world.cuts |= pairs
-        self.world.after(duration_s, self._mend, pairs)
-
-    def _mend(self, pairs: set[tuple[int, int]]) -> None:
-        self.world.cuts -= pairs
-
     # --- liveness --------------------------------------------------------------------------------
 
     def become_calm(self) -> None:
-        """All is well from here on."""
         world = self.world
         world.note("all is well from here on")
-        if self._faults is not None:
-            self._faults.stop()
+        if self._nemesis is not None:
+            self._nemesis.stop()
         world.cuts.clear()
         world.weather = Weather()
         for node in self.nodes.values():
@@ -351,7 +304,7 @@ class Cluster:
         while world.now < end:
             world.run_until(world.now + 2.0)
             for node in self.nodes.values():
-                node.start()  # whoever was still stopping
+                node.start()  # some were still stopping
             problem = self._what_is_missing()
             if not problem:
                 break
@@ -388,6 +341,17 @@ class Cluster:
                 if client.offset != end_offset:
                     return f"client {client.address} has read up to {client.offset} of {end_offset}"
         return ""
+
+
+def topic_state(min_insync: int, *, is_synced: bool) -> TopicState:
+    """The topic's settings: Kafka's defaults, but for these."""
+    settings = {
+        "min.insync.replicas": str(min_insync),
+        "segment.bytes": str(SEGMENT_SIZE_BYTES),
+        "flush.messages": "1" if is_synced else str(2**63 - 1),
+    }
+    values = topic_values(settings, {})
+    return TopicState(TOPIC, TOPIC_ID, values, producer_id_expiration_ms=86_400_000)
 
 
 def run_seed(seed: int, plan: Plan | None = None) -> Outcome:

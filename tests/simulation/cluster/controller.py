@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from minikafka.metadata.alter_partition import IsrProposal, alter_partitions
 from minikafka.metadata.brokers import (
     ShutdownProgress,
     check_broker,
@@ -22,16 +23,15 @@ from minikafka.metadata.brokers import (
 from minikafka.metadata.decision import Decision, Refusal
 from minikafka.metadata.elections import ElectionKind, elect_leaders
 from minikafka.metadata.heartbeats import BrokerHeartbeats
-from minikafka.metadata.image import BrokerImage, MetadataImage
-from minikafka.metadata.isr_changes import IsrMember, IsrProposal, alter_partitions
+from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.reassignments import Reassignment, reassign_partitions
-from minikafka.metadata.records import MetadataRecord
+from minikafka.metadata.records import BrokerRecord, MetadataRecord
 from minikafka.metadata.replication_rules import ReplicationRules
 from minikafka.protocol.errors import ErrorCode
+from minikafka.replication import IsrMember
 from tests.simulation.cluster.messages import (
     Alter,
     Altered,
-    Decided,
     Entries,
     Heartbeat,
     HeartbeatRefused,
@@ -40,8 +40,8 @@ from tests.simulation.cluster.messages import (
     Registered,
     Stop,
 )
-from tests.simulation.cluster.truth import Truth
-from tests.simulation.raft.network import World
+from tests.simulation.kit.truth import Decided, Truth
+from tests.simulation.kit.world import World
 
 TOPIC = "t"
 TOPIC_ID = b"t" * 16
@@ -55,13 +55,9 @@ Answer = Callable[[Any], None]
 
 
 class Host(Protocol):
-    """Where a controller runs."""
-
     world: World
 
-    def send(self, receiver: int, message: object) -> None:
-        """Send a message; it may get lost."""
-        ...
+    def send(self, receiver: int, message: object) -> None: ...
 
     def at(self, time: float, action: Callable[..., None], *arguments: object) -> None:
         """Call later, if this process still lives then."""
@@ -69,8 +65,6 @@ class Host(Protocol):
 
 
 class Controller:
-    """See the module's text."""
-
     def __init__(self, host: Host, rules: ReplicationRules) -> None:
         self._host = host
         self._rules = rules
@@ -83,7 +77,6 @@ class Controller:
 
     @property
     def image(self) -> MetadataImage:
-        """What was decided and applied."""
         raise NotImplementedError
 
     @property
@@ -102,7 +95,6 @@ class Controller:
     # --- one decision at a time ------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Become the active controller."""
         brokers = self.image.brokers.values()
         unfenced = [one.broker_id for one in brokers if not one.is_fenced]
         self.heartbeats.begin(unfenced, self._host.world.now)
@@ -111,7 +103,6 @@ class Controller:
     def decide(
         self, decide: Decide, answer: Answer = lambda _: None, *, is_proposal: bool = False
     ) -> None:
-        """Decide when everything before is applied."""
         self._waiting.append((decide, answer, is_proposal))
         self._go_on()
 
@@ -135,7 +126,6 @@ class Controller:
     # --- requests --------------------------------------------------------------------------------
 
     def receive(self, sender: int, message: object) -> None:
-        """A broker asks for something."""
         match message:
             case Register():
                 self._register(sender, message)
@@ -151,8 +141,8 @@ class Controller:
     def _register(self, sender: int, message: Register) -> None:
         registration, now = message.registration, self._host.world.now
 
-        def answer(result: BrokerImage | Refusal) -> None:
-            if isinstance(result, BrokerImage):
+        def answer(result: BrokerRecord | Refusal) -> None:
+            if isinstance(result, BrokerRecord):
                 self.heartbeats.forget(sender)
                 registered = Registered(result.incarnation_id, result.broker_epoch)
                 self._host.send(sender, registered)
@@ -222,11 +212,10 @@ class Controller:
         )
 
     def elect_preferred(self) -> None:
-        """Somebody wants the preferred leaders back."""
         self.decide(lambda: elect_leaders(self.image, ElectionKind.PREFERRED, None, self._rules))
 
     def reassign(self, number: int, replicas: Sequence[int] | None) -> None:
-        """Somebody wants a partition elsewhere; None cancels that."""
+        """An operator reassigns a partition; None cancels that."""
         wish = Reassignment(TOPIC, number, replicas)
         self.decide(lambda: reassign_partitions(self.image, [wish], self._rules))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.cluster.controller import CONTROLLER
 from tests.simulation.cluster.node import SimulatedNode
-from tests.simulation.raft.network import Weather
+from tests.simulation.kit.world import Weather
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster
@@ -34,7 +34,6 @@ class Faults:
         self._next_fault()
 
     def stop(self) -> None:
-        """Nothing goes wrong any more."""
         self._is_over = True
 
     def _next_fault(self) -> None:
@@ -63,8 +62,8 @@ class Faults:
         leaders = [node for node in self._cluster.nodes.values() if self._leads(node)]
         victims = leaders if leaders and dice.random() < 0.5 else list(self._cluster.nodes.values())
         duration_s = dice.choice((0.3, 3.0, 12.0)) * dice.random()
-        name = fault.__name__
-        self._cluster.outcome.faults[name] = self._cluster.outcome.faults.get(name, 0) + 1
+        name = fault.__name__.strip("_").replace("_", " ")
+        self._cluster.faults[name] += 1
         fault(dice.choice(victims), duration_s)
 
     def _leads(self, node: SimulatedNode) -> bool:
@@ -96,38 +95,26 @@ class Faults:
         self._world.after(8.0 + duration_s, node.start)
 
     def _cut_one_way(self, node: SimulatedNode, duration_s: float) -> None:
-        dice = self._world.dice
-        other = dice.choice([one for one in self._cluster.nodes if one != node.node_id])
-        pair = (node.node_id, other)
-        self._cluster.cut({pair if dice.random() < 0.5 else pair[::-1]}, duration_s)
+        self._world.cut_one_way(node.node_id, self._others(node), duration_s)
+
+    def _others(self, node: SimulatedNode) -> list[int]:
+        return [one for one in self._cluster.nodes if one != node.node_id]
 
     def _cut_off_controller(self, node: SimulatedNode, duration_s: float) -> None:
-        pair = (node.node_id, CONTROLLER)
-        self._cluster.cut(
-            self._world.dice.choice(({pair}, {pair[::-1]}, {pair, pair[::-1]})), duration_s
-        )
+        self._world.isolate(node.node_id, [CONTROLLER], duration_s)
 
     def _isolate(self, node: SimulatedNode, duration_s: float) -> None:
-        """No other broker hears it, or it hears none, or both; often also the controller."""
-        node_id = node.node_id
-        others = [one for one in self._cluster.nodes if one != node_id]
+        """From the other brokers; often from the controller, too."""
+        others = self._others(node)
         if self._world.dice.random() < 0.5:
             others.append(CONTROLLER)
-        inward = {(other, node_id) for other in others}
-        outward = {(node_id, other) for other in others}
-        self._cluster.cut(self._world.dice.choice((inward, outward, inward | outward)), duration_s)
+        self._world.isolate(node.node_id, others, duration_s)
 
     def _split(self, _: SimulatedNode, duration_s: float) -> None:
-        dice = self._world.dice
-        side = {one: dice.random() < 0.5 for one in (CONTROLLER, *self._cluster.nodes)}
-        self._cluster.cut(
-            {(one, other) for one in side for other in side if side[one] != side[other]},
-            duration_s,
-        )
+        self._world.split((CONTROLLER, *self._cluster.nodes), duration_s)
 
     def _heal(self, _: SimulatedNode, __: float) -> None:
-        self._world.note("all links are whole")
-        self._world.cuts.clear()
+        self._world.heal()
 
     def _elect_preferred(self, _: SimulatedNode, __: float) -> None:
         controller = self._cluster.active_controller()

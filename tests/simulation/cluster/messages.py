@@ -6,30 +6,14 @@ from typing import NamedTuple
 
 from minikafka.consensus import Message
 from minikafka.metadata.brokers import Registration
-from minikafka.metadata.records import MetadataRecord
 from minikafka.protocol.errors import ErrorCode
 from minikafka.replication import FetchAnswer, FetchPosition, ProposeIsr
-
-
-class Entry(NamedTuple):
-    """A batch in a log: offsets, the leader epoch it was written in, and what a client wrote."""
-
-    base_offset: int
-    last_offset: int
-    epoch: int
-    value: str
+from tests.simulation.kit.truth import Decided, Entry
 
 
 def shortened(entries: tuple[Entry, ...]) -> str:
     """What a trace shows of entries."""
     return ", ".join(f"{one.value}@{one.base_offset}/{one.epoch}" for one in entries)
-
-
-class Decided(NamedTuple):
-    """One entry of the metadata log; `is_proposal`: a leader asked for it (AlterPartition)."""
-
-    records: tuple[MetadataRecord, ...]
-    is_proposal: bool
 
 
 class QuorumMessage(NamedTuple):

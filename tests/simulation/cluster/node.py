@@ -6,25 +6,24 @@ from collections import deque
 from collections.abc import Callable
 from random import Random
 
+from minikafka.broker.replicas.partition import Partition
+from minikafka.broker.replicas.topic_state import TopicState
 from minikafka.metadata.brokers import Registration
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import (
     BrokerChangeRecord,
+    BrokerRecord,
     PartitionRecord,
-    RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
 from minikafka.metadata.replication_rules import ReplicationRules
 from minikafka.replication import EligibleBrokers, ProposeIsr
-from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_directory import LogDirectory
 from tests.simulation.cluster.controller import CONTROLLER, TOPIC, TOPIC_ID
 from tests.simulation.cluster.messages import (
     Alter,
     Altered,
-    Decided,
     Entries,
-    Entry,
     Fetch,
     Fetched,
     Heartbeat,
@@ -36,11 +35,11 @@ from tests.simulation.cluster.messages import (
     Registered,
     Stop,
 )
-from tests.simulation.cluster.replica import SimulatedReplica
-from tests.simulation.cluster.replica_state import NOW_MS
-from tests.simulation.cluster.truth import Truth
-from tests.simulation.raft.invariants import require
-from tests.simulation.raft.network import World
+from tests.simulation.cluster.replica import NOW_MS, SimulatedReplica
+from tests.simulation.kit.invariants import require
+from tests.simulation.kit.partition import Replicas
+from tests.simulation.kit.truth import Decided, Entry
+from tests.simulation.kit.world import World
 from tests.storage.memory_disk import MemoryDisk
 
 HEARTBEAT_S = 1.5
@@ -48,9 +47,9 @@ REGISTER_AGAIN_S = 1.0
 STOP_AGAIN_S = 0.4
 STOP_TIME_MAX_S = 8.0
 INBOX_MAX = 300
-LOG_CONFIG = LogConfig(segment_bytes=1500)
+LAG_TIME_MAX_S = 6.0
 
-_BROKER_RECORDS = (RegisterBrokerRecord, BrokerChangeRecord, UnregisterBrokerRecord)
+_BROKER_RECORDS = (BrokerRecord, BrokerChangeRecord, UnregisterBrokerRecord)
 
 Send = Callable[[int, int, object], None]
 
@@ -62,7 +61,7 @@ class SimulatedNode:
         node_id: Its broker id.
         boot: Counts its lives.
         is_up: The process runs (or is paused).
-        is_stopping: It wants to stop in good order.
+        is_retiring: It wants to stop in good order.
         replicas: By partition number, while it is up.
         broker_epoch: From its registration, -1 before.
         image: The cluster as it knows it.
@@ -72,18 +71,29 @@ class SimulatedNode:
     replica_class = SimulatedReplica
 
     def __init__(
-        self, world: World, node_id: int, truth: Truth, rules: ReplicationRules, send: Send
+        self,
+        world: World,
+        node_id: int,
+        all_replicas: Replicas,
+        rules: ReplicationRules,
+        topic: TopicState,
+        send: Send,
     ) -> None:
         self.world = world
         self.node_id = node_id
-        self.truth = truth
+        self.all_replicas = all_replicas
+        self.truth = all_replicas.truth
+        self.topic = topic
+        self.is_rack_aware = True  # followers get high watermarks immediately
+        self.lag_time_max_s = LAG_TIME_MAX_S
+        self.frozen: dict[Partition, None] = {}
         self.rules = rules
         self._send = send
         self.disk = MemoryDisk(Random(world.dice.getrandbits(32)))
         self.boot = 0
         self.is_up = False
         self.is_paused = False
-        self.is_stopping = False
+        self.is_retiring = False
         self.replicas: dict[int, SimulatedReplica] = {}
         self.image = MetadataImage()
         self.brokers = EligibleBrokers({})
@@ -91,8 +101,6 @@ class SimulatedNode:
         self.broker_epoch = -1
         self.incarnation_id = b""
         self._previous_broker_epoch = -1
-        self._left: dict[int, list[Entry]] = {}  # what the last life left on the disk
-        self._lost_power = False
         self._directory: LogDirectory
         self._correlations = 0
         self._held: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
@@ -103,12 +111,11 @@ class SimulatedNode:
     # --- life ------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin, or come back."""
         if self.is_up:
             return
         self.boot += 1
         self.is_up = True
-        self.is_paused = self.is_stopping = False
+        self.is_paused = self.is_retiring = False
         self._held.clear()
         self.image = MetadataImage()
         self.brokers = EligibleBrokers({})
@@ -119,7 +126,7 @@ class SimulatedNode:
             self.disk, "logs", node_id=self.node_id, new_cluster_id="simulated"
         )
         self._directory.open_all(
-            lambda _: LOG_CONFIG, now_ms=NOW_MS, topic_id_for=lambda *_: TOPIC_ID
+            lambda _: self.topic.log_config, now_ms=NOW_MS, topic_id_for=lambda *_: TOPIC_ID
         )
         require(
             not self._directory.offline,
@@ -130,19 +137,11 @@ class SimulatedNode:
             number: self.replica_class(self, number, log)
             for (_, number), log in self._directory.logs.items()
         }
-        for number, entries in self._left.items():
-            found = self.entries(number)
-            require(
-                self._lost_power or found == entries,
-                "a killed process loses nothing",
-                f"node {self.node_id} had {len(entries)} batches and has {len(found)}",
-            )
         self.world.note(
             "{} starts with {}",
             self,
             {number: one.log.log_end_offset for number, one in self.replicas.items()},
         )
-        self._lost_power = False
         self.truth.started(self.node_id, self.incarnation_id)
         self._register(self._previous_broker_epoch)
         self._previous_broker_epoch = -1
@@ -151,21 +150,14 @@ class SimulatedNode:
 
     def entries(self, number: int) -> list[Entry]:
         """What is in a replica's log, also of a node that is down."""
-        if self.is_up:
-            replica = self.replicas.get(number)
-            return [] if replica is None else replica.entries
-        return self._left.get(number, [])
+        return self.all_replicas.entries_of(self.node_id, number)
 
     def crash(self, *, power_loss: bool) -> None:
-        """Kill it."""
         self.world.note("{} {}", self, "loses power" if power_loss else "is killed")
-        if self.is_up:
-            self._left = {number: one.entries for number, one in self.replicas.items()}
         self.is_up = False
         self.disk.crash(power_loss=power_loss)
         if power_loss:
-            self._lost_power = True
-            self.truth.lost_power(self.node_id)
+            self.all_replicas.lost_power(self.node_id)
 
     def pause(self) -> None:
         """Stop it (SIGSTOP); the clock goes on."""
@@ -183,12 +175,12 @@ class SimulatedNode:
                 action(*arguments)
 
     def begin_stop(self) -> None:
-        """Stop in good order: hand over what it leads, then go."""
-        if self.is_up and not self.is_stopping:
+        if self.is_up and not self.is_retiring:
             self.world.note("{} wants to stop", self)
-            self.is_stopping = True
+            self.is_retiring = True
             for replica in self.replicas.values():
-                replica.retire()
+                replica.partition.retire()
+                replica.set_timer()
             self._ask_to_stop(self.world.now + STOP_TIME_MAX_S)
 
     def _ask_to_stop(self, until: float) -> None:
@@ -199,8 +191,7 @@ class SimulatedNode:
     def _stop(self) -> None:
         self.world.note("{} stops", self)
         for replica in self.replicas.values():
-            replica.rest()
-        self._left = {number: one.entries for number, one in self.replicas.items()}
+            replica.rest(replica.partition.leader_epoch)
         self._directory.close()
         self.stopped()
         self._previous_broker_epoch = self.broker_epoch
@@ -217,7 +208,7 @@ class SimulatedNode:
         self.world.at(time, self._run, self.boot, action, arguments)
 
     def after(self, delay_s: float, action: Callable[..., None], *arguments: object) -> None:
-        """Likewise."""
+        """Call later, as `at`."""
         self.world.at(self.world.now + delay_s, self._run, self.boot, action, arguments)
 
     def _run(self, boot: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
@@ -236,7 +227,6 @@ class SimulatedNode:
     # --- messages --------------------------------------------------------------------------------
 
     def send(self, receiver: int, message: object) -> None:
-        """Send a message; it may get lost."""
         self._send(self.node_id, receiver, message)
 
     def hold(self, action: Callable[..., None], *arguments: object) -> None:
@@ -249,7 +239,6 @@ class SimulatedNode:
         return self._correlations
 
     def receive(self, sender: int, message: object) -> None:
-        """A message arrives."""
         if not self.is_up:
             return
         if self.is_paused:
@@ -304,10 +293,20 @@ class SimulatedNode:
             self.send(CONTROLLER, self._heartbeat_message())
         self.after(HEARTBEAT_S, self._heartbeat)
 
-    def propose(self, number: int, proposal: ProposeIsr) -> None:
-        """A leader wants another ISR, or another leader."""
+    def now(self) -> float:
+        """Monotonic seconds (`PartitionHost`)."""
+        return self.world.now
+
+    def watch(self, partition: Partition) -> None:
+        """A leader's deadline may have come nearer (`PartitionHost`)."""
+        replica = self.replicas.get(partition.index)
+        if replica is not None:
+            replica.set_timer()
+
+    def propose_isr(self, partition: Partition, proposal: ProposeIsr) -> None:
+        """A leader wants another ISR, or another leader (`PartitionHost`)."""
         self.world.note("{} proposes {}", self, proposal)
-        self.send(CONTROLLER, Alter(self.node_id, self.broker_epoch, number, proposal))
+        self.send(CONTROLLER, Alter(self.node_id, self.broker_epoch, partition.index, proposal))
 
     # --- the metadata log ------------------------------------------------------------------------
 
@@ -317,7 +316,6 @@ class SimulatedNode:
                 self.apply(index, decided)
 
     def apply(self, index: int, decided: Decided) -> None:
-        """Apply the next entry."""
         image = self.image
         self.applied_index = index + 1
         was_registered = self._is_registered
@@ -343,7 +341,8 @@ class SimulatedNode:
         if is_about_brokers:
             for number, replica in self.replicas.items():
                 if number not in numbers:
-                    replica.eligibility_changed()
+                    replica.partition.eligibility_changed()
+                    replica.set_timer()
 
     @property
     def _is_registered(self) -> bool:
@@ -357,13 +356,16 @@ class SimulatedNode:
         if self.node_id not in partition.replicas:
             if replica is not None:
                 self.world.note("{} removes {}", self, number)
-                replica.rest()
+                replica.rest(partition.leader_epoch)
                 del self.replicas[number]
+                self.all_replicas.removed(self.node_id, number)
                 self._directory.delete_log(
                     TOPIC, number, unique_suffix=f"{self.next_correlation()}"
                 )
             return
         if replica is None:
-            log = self._directory.create_log(TOPIC, TOPIC_ID, number, LOG_CONFIG, now_ms=NOW_MS)
+            log = self._directory.create_log(
+                TOPIC, TOPIC_ID, number, self.topic.log_config, now_ms=NOW_MS
+            )
             replica = self.replicas[number] = self.replica_class(self, number, log)
         replica.settle(partition)

@@ -1,6 +1,6 @@
 """Brokers whose metadata log is a real quorum: `minikafka.consensus` decides what is committed.
 
-The first three nodes vote, the others observe. Whoever leads the quorum is the active controller,
+The first three nodes vote, the others observe. The leader of the quorum is the active controller,
 as soon as it has applied everything that was committed before it.
 """
 
@@ -28,8 +28,9 @@ from minikafka.consensus import (
 )
 from minikafka.metadata.image import MetadataImage
 from tests.simulation.cluster.controller import Controller
-from tests.simulation.cluster.messages import Decided, QuorumMessage
+from tests.simulation.cluster.messages import QuorumMessage
 from tests.simulation.cluster.node import SimulatedNode
+from tests.simulation.kit.truth import Decided
 
 VOTERS = frozenset({1, 2, 3})
 DIRECTORY = "quorum"
@@ -55,7 +56,7 @@ class QuorumController(Controller):
         return self._node.applied_index
 
     def entries_from(self, index: int) -> tuple[Decided, ...]:
-        return ()  # everybody gets them from the quorum
+        return ()  # all nodes get them from the quorum
 
     def commit(self, decided: Decided, then: Callable[[], None]) -> None:
         payload = self._node.truth.pack(decided)
@@ -63,7 +64,6 @@ class QuorumController(Controller):
         self._node.deliver(Propose(payload, self.epoch, int(payload)))
 
     def applied(self, payload: bytes) -> None:
-        """An entry was committed and applied here."""
         then = self._then.pop(int(payload), None) if payload else None
         if then is not None:
             then()

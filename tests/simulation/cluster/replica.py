@@ -1,135 +1,221 @@
-"""One replica of a simulated node: it leads, follows or rests, and lets consumers read."""
+"""One replica of a simulated node: a broker's real `Partition`, and who talks to it.
+
+Followers fetch here one partition at a time; brokers do it in sessions (`FetchServer` and
+`ReplicaFetcher`), which `tests.simulation.brokers` runs.
+"""
 
 from __future__ import annotations
 
-from minikafka.metadata.image import NO_LEADER, PartitionImage
+from bisect import bisect_left
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from minikafka.broker.replicas.partition import Partition, PartitionError
+from minikafka.metadata.records import NO_LEADER, PartitionRecord
 from minikafka.protocol.errors import ErrorCode
-from minikafka.replication import cut_before_leading
-from tests.simulation.cluster.following import Following
-from tests.simulation.cluster.leading import Leading
+from minikafka.replication import (
+    FetchAnswer,
+    FetchPosition,
+    FollowerReplica,
+    LeaderReplica,
+    ProposeIsr,
+    ReplicaFetchRefused,
+    find_divergence,
+)
+from minikafka.storage.errors import LogError, OffsetOutOfRange
+from minikafka.storage.leader_epochs import EpochEndOffset
+from minikafka.storage.log import Log
 from tests.simulation.cluster.messages import (
     Altered,
-    Entry,
     Fetch,
     Fetched,
     Produce,
+    Produced,
     Read,
     ReadAnswer,
 )
-from tests.simulation.cluster.replica_state import NOW_MS, READ_SIZE_BYTES_MAX, entries_on_disk
+from tests.simulation.kit.invariants import require
+from tests.simulation.kit.partition import ObservedPartition, batches_of
+from tests.simulation.kit.truth import Entry
 
-LAG_TIME_MAX_S = 6.0
+if TYPE_CHECKING:
+    from tests.simulation.cluster.node import SimulatedNode
+
+FETCH_ANSWER_MAX_S = 5.0
+FETCH_WAIT_MAX_S = 3.0
+READ_SIZE_BYTES_MAX = 600
+NOW_MS = 1_700_000_000_000
+PRODUCE_VERSION = 9
+
+_last_offset_of = attrgetter("last_offset")
+_base_offset_of = attrgetter("base_offset")
 
 
-class SimulatedReplica(Leading, Following):
-    """See the module's text."""
+class Acknowledgement:
+    """A producer waits for acks=all."""
+
+    def __init__(
+        self, replica: SimulatedReplica, client: int, answer: Produced, value: str
+    ) -> None:
+        self._replica = replica
+        self._client = client
+        self._answer = answer
+        self._value = value
+
+    def settle(self, error_code: ErrorCode) -> None:
+        """Answer: the batch is committed, or its outcome is unknown."""
+        replica, answer = self._replica, self._answer._replace(error_code=error_code)
+        if error_code is ErrorCode.NONE:
+            replica.node.truth.acknowledged(replica.number, answer.base_offset, self._value)
+        replica.node.send(self._client, answer)
+
+
+class SimulatedReplica:
+    """See the module's text.
+
+    Attributes:
+        node: where it is.
+        number: of the partition.
+        partition: the real one.
+    """
+
+    def __init__(self, node: SimulatedNode, number: int, log: Log) -> None:
+        self.node = node
+        self.number = number
+        self.partition = ObservedPartition(
+            node.all_replicas, number, node.boot, node, node.topic, number, log
+        )
+        self.partition.fetchers[self] = None
+        self._parked: dict[int, Fetch] = {}
+        self._asked: tuple[int, FetchPosition] | None = None  # correlation, and what was asked
+        self._timer_at: float | None = None
+        self._is_sync_due = False
+
+    @property
+    def log(self) -> Log:
+        return self.partition.log
+
+    @property
+    def entries(self) -> list[Entry]:
+        return self.partition.entries
+
+    @property
+    def leader(self) -> LeaderReplica | None:
+        return self.partition.leader
+
+    @property
+    def follower(self) -> FollowerReplica | None:
+        return self.partition.follower
 
     # --- roles -----------------------------------------------------------------------------------
 
-    def settle(self, image: PartitionImage) -> None:
+    def settle(self, image: PartitionRecord) -> None:
         """Take the role that the metadata log gives."""
-        node_id = self.node.node_id
-        if image.leader == node_id:
-            self._lead(image)
-        elif image.leader != NO_LEADER and node_id in image.replicas:
-            self._follow(image)
+        partition = self.partition
+        if image.leader == self.node.node_id:
+            self._asked = None
+            partition.lead(image, NOW_MS)
+            self._sync_soon()
+            if self.node.is_retiring:
+                partition.retire()
+        elif image.leader == NO_LEADER:
+            self.rest(image.leader_epoch)
         else:
-            self.rest()
+            before = None if self.follower is None else self.follower.leader_epoch
+            partition.follow(image, NOW_MS)
+            if before != image.leader_epoch:
+                self._ask()
         self.set_timer()
 
-    def _lead(self, image: PartitionImage) -> None:
-        node, now = self.node, self.node.world.now
-        if self.leader is None:
-            self.rest()
-            damaged_from = cut_before_leading(self.log, len(image.replicas))
-            if damaged_from is not None:
-                node.world.note(
-                    "{} cuts {} where it is damaged: {}", node, self.number, damaged_from
-                )
-                self.log.truncate_to(damaged_from)
-                self.cut_entries()
-            end_offset = self.log.log_end_offset
-            if self.log.skip_lost(leader_epoch=image.leader_epoch, now_ms=NOW_MS):
-                self.take_new_entries(entries_on_disk(self.log, end_offset))
-            self.log.accept_damage()
-            node.world.note("{} leads {} in epoch {}", node, self.number, image.leader_epoch)
-            node.truth.led(node.node_id, node.boot, self.number, image.leader_epoch, self.entries)
-            self.leader = self.leader_class(
-                node_id=node.node_id,
-                replicas=image.replicas,
-                isr=image.in_sync_replicas,
-                leader_epoch=image.leader_epoch,
-                partition_epoch=image.partition_epoch,
-                log_end_offset=self.log.log_end_offset,
-                high_watermark=self.log.high_watermark,
-                brokers=node.brokers,
-                min_insync=node.rules.min_insync_replicas,
-                lag_time_max_s=LAG_TIME_MAX_S,
-                is_sync_counted=node.truth.is_synced,
-                synced_offset=self.log.recovery_point,
-                next_leader=image.next_leader,
-                now=now,
-            )
-            self.carry_out(self.leader.begin(now))
-            self.sync_soon()
-        else:
-            epoch = self.leader.leader_epoch
-            if image.leader_epoch != epoch:
-                node.truth.led(
-                    node.node_id, node.boot, self.number, image.leader_epoch, self.entries
-                )
-            self.carry_out(
-                self.leader.image_changed(
-                    image.replicas,
-                    image.in_sync_replicas,
-                    image.leader_epoch,
-                    image.partition_epoch,
-                    now,
-                    image.next_leader,
-                )
-            )
-        if node.is_stopping and self.leader is not None:
-            self.carry_out(self.leader.retire(now))
-
-    def _follow(self, image: PartitionImage) -> None:
-        if self.follower is None:
-            self.rest()
-            self.follower = self.follower_class(
-                self.log, leader_id=image.leader, leader_epoch=image.leader_epoch
-            )
-            self.follow_effects(self.follower.begin(), ())
-            self.ask()
-        elif image.leader_epoch > self.follower.leader_epoch:
-            self.follower.leader_changed(image.leader, image.leader_epoch)
-            self.ask()
-
-    def rest(self) -> None:
-        """Neither lead nor follow."""
-        self.leader = None
-        self.follower = None
-        self.stop_asking()
-        self.send_all_away()
+    def rest(self, leader_epoch: int) -> None:
+        self._asked = None
+        self.partition.rest(leader_epoch)
 
     def receive(self, sender: int, message: Fetch | Fetched | Produce | Read | Altered) -> None:
-        """A message about this partition."""
         match message:
             case Fetch():
-                self.fetched_by(sender, message)
+                self._fetched_by(sender, message)
             case Fetched():
-                self.fetched(message)
+                self._fetched(message)
             case Produce():
-                self.produce(sender, message)
+                self._produce(sender, message)
             case Read():
-                self.read(sender, message)
+                self._read(sender, message)
             case Altered(proposal=proposal, error_code=error_code):
-                self.refused(proposal, error_code)
+                self._refused(proposal, error_code)
+        require(
+            self.log.is_offline is None,
+            "readable logs",
+            f"node {self.node.node_id} cannot read {self.number}: {self.log.is_offline}",
+        )
 
-    # --- consumers -------------------------------------------------------------------------------
+    def _refused(self, proposal: ProposeIsr, error_code: ErrorCode) -> None:
+        self.partition.isr_refused(proposal, error_code)
+        self.set_timer()
 
-    def read(self, client: int, request: Read) -> None:
+    # --- time ------------------------------------------------------------------------------------
+
+    def set_timer(self) -> None:
+        """Come back when a machine wants to."""
+        machine = self.leader or self.follower
+        deadline = machine.deadline() if machine is not None else None
+        if deadline is not None and (self._timer_at is None or deadline < self._timer_at):
+            self._timer_at = max(deadline, self.node.now())
+            self.node.at(self._timer_at, self._on_timer, self._timer_at)
+
+    def _on_timer(self, time: float) -> None:
+        if time == self._timer_at:
+            self._timer_at = None
+            if self.follower is not None:
+                self.follower.expire(self.node.now())
+                if self._asked is None:
+                    self._ask()
+            else:
+                self.partition.expire()
+            self.set_timer()
+
+    def _sync_soon(self) -> None:
+        """Sync what counts only on the disk (flush.messages=1), with what is appended meanwhile."""
+        if self.partition.topic.is_fsync_acked and not self._is_sync_due:
+            self._is_sync_due = True
+            dice = self.node.world.dice
+            slowest_s = dice.choice((0.02, 0.02, 0.02, 1.5))
+            self.node.after(dice.uniform(0.001, slowest_s), self._sync)
+
+    def _sync(self) -> None:
+        self._is_sync_due = False
+        if self.node.replicas.get(self.number) is self:
+            self.log.flush()
+            self.partition.synced()
+
+    # --- clients ---------------------------------------------------------------------------------
+
+    def _produce(self, client: int, request: Produce) -> None:
+        answer = Produced(self.number, request.correlation, ErrorCode.NONE, -1)
+        try:
+            if request.acks == -1:
+                self.partition.check_in_sync()
+            result = self.partition.append(request.batch, now_ms=NOW_MS, version=PRODUCE_VERSION)
+        except (PartitionError, LogError) as refusal:
+            if request.acks:
+                code = ErrorCode(refusal.error_code)
+                self.node.send(client, answer._replace(error_code=code))
+            return
+        answer = answer._replace(base_offset=result.base_offset)
+        self._sync_soon()
+        if request.acks == -1:
+            waiter = Acknowledgement(self, client, answer, request.value)
+            if result.last_offset < self.log.high_watermark:
+                waiter.settle(ErrorCode.NONE)
+            else:
+                self.partition.wait_for_commit(waiter, result.last_offset + 1)
+        elif request.acks:
+            self.node.send(client, answer)
+        self.set_timer()
+
+    def _read(self, client: int, request: Read) -> None:
         """A consumer reads, from the leader or (KIP-392) from a follower."""
         log = self.log
-        end = log.high_watermark
         error = ErrorCode.NONE
         entries: tuple[Entry, ...] = ()
         if self.leader is None and self.follower is None:
@@ -138,32 +224,140 @@ class SimulatedReplica(Leading, Following):
             error = ErrorCode.OFFSET_OUT_OF_RANGE
         else:
             read = log.read(
-                request.offset, size_bytes_max=READ_SIZE_BYTES_MAX, upper_bound_offset=end
+                request.offset,
+                size_bytes_max=READ_SIZE_BYTES_MAX,
+                upper_bound_offset=log.high_watermark,
             )
             if read.records is not None:
-                entries = tuple(self.entries_between(request.offset, read.next_offset))
+                entries = tuple(batches_of(read.records.read()))
                 self.node.truth.read(self.number, entries)
         self.node.send(client, ReadAnswer(self.number, request.correlation, error, entries))
 
-    # --- time ------------------------------------------------------------------------------------
+    # --- followers fetch from here ---------------------------------------------------------------
 
-    def eligibility_changed(self) -> None:
-        """A broker was fenced, unfenced or registered."""
-        if self.leader is not None:
-            self.carry_out(self.leader.eligibility_changed(self.node.world.now))
+    def _fetched_by(self, sender: int, fetch: Fetch) -> None:
+        partition, position = self.partition, fetch.position
+        try:
+            if partition.leader is None:
+                raise PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            partition.check_leader_epoch(position.leader_epoch)
+            partition.leader.check_follower(sender, fetch.broker_epoch)
+            diverging = self._divergence(position)
+        except (PartitionError, ReplicaFetchRefused) as refusal:
+            self._answer(sender, fetch, FetchAnswer(refusal.error_code))
+            return
+        except OffsetOutOfRange:
+            self._answer(sender, fetch, self._state_of_log(ErrorCode.OFFSET_OUT_OF_RANGE))
+            return
+        if diverging is not None:
+            answer = self._state_of_log(ErrorCode.NONE)._replace(diverging=diverging)
+            self._answer(sender, fetch, answer)
+            return
+        self._parked.pop(sender, None)
+        partition.follower_fetched(
+            sender, fetch.broker_epoch, position.fetch_offset, position.log_start_offset
+        )
+        self.set_timer()
+        if self._has_news(fetch):
+            self._serve(sender, fetch)
+        else:
+            self._parked[sender] = fetch
+            self.node.after(FETCH_WAIT_MAX_S, self._end_wait, sender, fetch)
+
+    def _divergence(self, position: FetchPosition) -> EpochEndOffset | None:
+        latest_epoch = self.log.leader_epochs.latest_epoch
+        require(
+            position.last_fetched_epoch <= latest_epoch,
+            "known epochs",
+            f"leader {self.node.node_id} is asked about epoch {position.last_fetched_epoch}, "
+            f"and knows none after {latest_epoch}",
+        )
+        return find_divergence(
+            self.log,
+            fetch_offset=position.fetch_offset,
+            last_fetched_epoch=position.last_fetched_epoch,
+        )
+
+    def _has_news(self, fetch: Fetch) -> bool:
+        return (
+            fetch.position.fetch_offset < self.log.log_end_offset
+            or fetch.high_watermark < self.log.high_watermark
+        )
+
+    def notify(self, partition: Partition) -> None:
+        """There are records, another high watermark, or another role (`Waiter`)."""
+        for sender, fetch in list(self._parked.items()):
+            if not partition.is_leader:
+                self._answer(sender, fetch, FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            elif self._has_news(fetch):
+                self._serve(sender, fetch)
+            else:
+                continue
+            del self._parked[sender]
+
+    def _end_wait(self, sender: int, fetch: Fetch) -> None:
+        if self._parked.get(sender) is fetch:
+            del self._parked[sender]
+            self._serve(sender, fetch)
+
+    def _serve(self, sender: int, fetch: Fetch) -> None:
+        offset, log = fetch.position.fetch_offset, self.log
+        answer = self._state_of_log(ErrorCode.NONE)
+        read = log.read(
+            offset, size_bytes_max=READ_SIZE_BYTES_MAX, upper_bound_offset=log.log_end_offset
+        )
+        entries: tuple[Entry, ...] = ()
+        if read.records is not None:
+            answer = answer._replace(records=read.records.read())
+            first = bisect_left(self.entries, offset, key=_last_offset_of)
+            end = bisect_left(self.entries, read.next_offset, key=_base_offset_of)
+            entries = tuple(self.entries[first:end])
+        self._answer(sender, fetch, answer, entries)
+
+    def _state_of_log(self, error_code: ErrorCode) -> FetchAnswer:
+        log = self.log
+        return FetchAnswer(error_code, log.high_watermark, log.log_start_offset, log.log_end_offset)
+
+    def _answer(
+        self, sender: int, fetch: Fetch, answer: FetchAnswer, entries: tuple[Entry, ...] = ()
+    ) -> None:
+        self.node.send(sender, Fetched(self.number, fetch.correlation, answer, entries))
+
+    # --- this follower fetches -------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        follower = self.follower
+        position = None if follower is None else follower.position()
+        if follower is None or position is None:
+            return
+        if self.partition.topic.is_fsync_acked:
+            self.log.flush()
+        correlation = self.node.next_correlation()
+        self._asked = (correlation, position)
+        fetch = Fetch(
+            self.number, correlation, self.node.broker_epoch, position, self.log.high_watermark
+        )
+        self.node.send(follower.leader_id, fetch)
+        self.node.after(FETCH_ANSWER_MAX_S, self._not_answered, correlation)
+
+    def _not_answered(self, correlation: int) -> None:
+        if self._asked is not None and self._asked[0] == correlation and self.follower is not None:
+            self._asked = None
+            self.follower.not_answered(self.node.now())
             self.set_timer()
 
-    def retire(self) -> None:
-        """The node wants to stop."""
-        if self.leader is not None:
-            self.carry_out(self.leader.retire(self.node.world.now))
-            self.set_timer()
-
-    def expire(self, now: float) -> None:
-        if self.leader is not None:
-            deadline = self.leader.deadline()
-            if deadline is not None and deadline <= now:
-                self.carry_out(self.leader.expire(now))
-        elif self.follower is not None:
-            self.follower.expire(now)
-            self.ask_again()
+    def _fetched(self, fetched: Fetched) -> None:
+        follower = self.follower
+        if follower is None or self._asked is None or self._asked[0] != fetched.correlation:
+            return
+        _, position = self._asked
+        self._asked = None
+        now = self.node.now()
+        effects = follower.answered(position, fetched.answer, now)
+        try:
+            self.partition.carry_out(effects, NOW_MS)
+        except LogError as refusal:
+            self.node.world.note("{} refuses records: {}", self.node, refusal)
+            follower.append_failed(now)
+        self._ask()
+        self.set_timer()

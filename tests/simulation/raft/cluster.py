@@ -9,54 +9,23 @@ again, and a leader has to be found and has to commit something on every node.
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from minikafka.consensus import PeerLost, Propose, QuorumConfig, Role, TransferLeadership
-from tests.simulation.raft.invariants import InvariantViolated, Observations
-from tests.simulation.raft.network import Weather, World
+from tests.simulation.kit.invariants import InvariantViolated
+from tests.simulation.kit.run import Outcome, traced
+from tests.simulation.kit.world import Weather, World
+from tests.simulation.raft.invariants import Observations
 from tests.simulation.raft.node import SimulatedNode
 
+MODULE = "tests.simulation.raft"
 SAFETY_S = 20.0
 LIVENESS_S = 20.0
 _PROPOSALS_PER_S = 4.0
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a run did.
-
-    Attributes:
-        simulated_s: How much time passed in it.
-        committed: Entries that were committed.
-        elections: That were won.
-        crashes: Processes that died.
-        snapshots: Nodes whose log did not begin at 0 in the end.
-    """
-
-    simulated_s: float
-    committed: int
-    elections: int
-    crashes: int
-    snapshots: int
-
-
-class SimulationFailed(AssertionError):
-    """A run broke an invariant or found no leader; the text ends with its trace."""
-
-    def __init__(self, seed: int, name: str, text: str, trace: str) -> None:
-        super().__init__(
-            f"seed {seed}: {name}: {text}\n{trace}\n"
-            f"seed {seed}: {name}: {text}\n"
-            f"again: python -m tests.simulation.raft --first {seed} --seeds 1"
-        )
-        self.seed = seed
-        self.name = name
-
-
 class Cluster:
-    """One run of one seed."""
-
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.world = World(seed)
@@ -107,7 +76,7 @@ class Cluster:
     def run(self) -> Outcome:
         """Run it; raises SimulationFailed."""
         world = self.world
-        try:
+        with traced(MODULE, self.seed, world.trace):
             for node in self.nodes:
                 world.after(world.dice.random() * 0.5, self._start, node)
             self._next_proposal()
@@ -115,17 +84,15 @@ class Cluster:
             world.run_until(SAFETY_S)
             self._become_calm()
             self._require_progress()
-        except InvariantViolated as error:
-            raise SimulationFailed(self.seed, error.name, str(error), world.trace()) from error
-        except Exception as error:
-            raise SimulationFailed(self.seed, "crash", repr(error), world.trace()) from error
-        return Outcome(
-            world.now,
-            self.seen.commit_index,
-            len(self.seen.leaders),
-            self.crashes,
-            sum(node.raft is not None and node.raft.log.base_index > 0 for node in self.nodes),
+        counts = Counter(
+            committed=self.seen.commit_index,
+            elections=len(self.seen.leaders),
+            crashes=self.crashes,
+            snapshots=sum(
+                node.raft is not None and node.raft.log.base_index > 0 for node in self.nodes
+            ),
         )
+        return Outcome(self.seed, world.now, counts, world.whole_trace)
 
     def _start(self, node: SimulatedNode) -> None:
         if node.raft is None:
@@ -173,13 +140,13 @@ class Cluster:
         dice.choice(faults)(dice.choice(victims), dice.choice((0.05, 0.3, 2.0)) * dice.random())
 
     def _elected(self, node: SimulatedNode) -> None:
-        """Leaders that few hear, and that die before they have done much, leave strange logs."""
+        """Leaders that few nodes can reach, and that die soon, leave strange logs."""
         dice = self.world.dice
         if self._has_short_reigns and not self._is_calm:
             deafness = dice.choice((0.3, 1.0))
-            self._cut(
+            self.world.cut(
                 {(node.node_id, other.node_id) for other in self.nodes if dice.random() < deafness},
-                0.02,
+                0.04,
             )
             reign_s = dice.random() * dice.choice((0.02, 0.04))
             self.world.after(reign_s, self._crash, node, dice.random() * 0.3)
@@ -203,39 +170,21 @@ class Cluster:
         self.world.after(duration_s * 2, node.resume)
 
     def _cut_one_way(self, node: SimulatedNode, duration_s: float) -> None:
-        dice = self.world.dice
-        others = [one for one in self.nodes if one is not node]
+        others = self._others(node)
         if others:
-            pair = (node.node_id, dice.choice(others).node_id)
-            self._cut({pair if dice.random() < 0.5 else pair[::-1]}, duration_s)
+            self.world.cut_one_way(node.node_id, others, 2 * duration_s)
 
     def _isolate(self, node: SimulatedNode, duration_s: float) -> None:
-        """Nothing reaches it, nothing leaves it, or both."""
-        node_id = node.node_id
-        others = [one.node_id for one in self.nodes if one is not node]
-        inward = {(other, node_id) for other in others}
-        outward = {(node_id, other) for other in others}
-        self._cut(self.world.dice.choice((inward, outward, inward | outward)), duration_s)
+        self.world.isolate(node.node_id, self._others(node), 2 * duration_s)
+
+    def _others(self, node: SimulatedNode) -> list[int]:
+        return [one.node_id for one in self.nodes if one is not node]
 
     def _split(self, node: SimulatedNode, duration_s: float) -> None:
-        dice = self.world.dice
-        side = {one.node_id: dice.random() < 0.5 for one in self.nodes}
-        self._cut(
-            {(one, other) for one in side for other in side if side[one] != side[other]},
-            duration_s,
-        )
-
-    def _cut(self, pairs: set[tuple[int, int]], duration_s: float) -> None:
-        self.world.note("cut {}", sorted(pairs))
-        self.world.cuts |= pairs
-        self.world.after(duration_s * 2, self._mend, pairs)
-
-    def _mend(self, pairs: set[tuple[int, int]]) -> None:
-        self.world.cuts -= pairs
+        self.world.split([one.node_id for one in self.nodes], 2 * duration_s)
 
     def _heal(self, node: SimulatedNode, duration_s: float) -> None:
-        self.world.note("all links are whole")
-        self.world.cuts.clear()
+        self.world.heal()
 
     def _fail_disk(self, node: SimulatedNode, duration_s: float) -> None:
         dice = self.world.dice
@@ -248,7 +197,7 @@ class Cluster:
         node.deliver(TransferLeadership(target))
 
     def _claim_loss(self, node: SimulatedNode, duration_s: float) -> None:
-        """Somebody believes that a process is gone which is not."""
+        """A node believes that a running process has ended."""
         node.deliver(PeerLost(self.world.dice.choice(self.nodes).node_id))
 
     # --- liveness ----------------------------------------------------------------------------

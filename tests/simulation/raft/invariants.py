@@ -4,7 +4,7 @@
 - *vote once per epoch*: no node ever votes for two candidates in one epoch, restarts included.
 - *log matching*: an entry of one epoch at one index is the same everywhere, and so is the epoch of
   the one before it.
-- *leader completeness*: who is elected has everything that was committed in earlier epochs.
+- *leader completeness*: an elected node has everything that was committed in earlier epochs.
 - *committed by a majority*: what is committed for the first time is on a majority's disks.
 - *committed never lost*: no node removes a committed entry from its log.
 - *monotonic commit index*: a running node's commit index never goes back.
@@ -19,19 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable
 
 from minikafka.consensus import Entry
-
-
-class InvariantViolated(AssertionError):
-    """A named invariant does not hold."""
-
-    def __init__(self, name: str, text: str) -> None:
-        super().__init__(f"{name}: {text}")
-        self.name = name
-
-
-def require(holds: bool, name: str, text: str) -> None:
-    if not holds:
-        raise InvariantViolated(name, text)
+from tests.simulation.kit.invariants import require
 
 
 def next_state(state: int, payload: bytes) -> int:
@@ -40,7 +28,7 @@ def next_state(state: int, payload: bytes) -> int:
 
 
 class Observations:
-    """Everything that was ever seen, whoever crashed since."""
+    """Everything that was ever seen, crashes notwithstanding."""
 
     def __init__(self, voters: frozenset[int]) -> None:
         self.voters = voters

@@ -1,41 +1,17 @@
-"""Guards that are broken on purpose: the simulation has to notice each of them.
-
-Each mutant replaces one method. `SEEDS` says how many seeds are enough to catch it; a simulation
-that needs more has become weaker.
-"""
+"""Guards of the consensus protocol that are broken on purpose."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import NamedTuple
-from unittest.mock import patch
 
 from minikafka.consensus import Effect, Entry, Event, Persist, PersistState, QuorumConfig, RaftNode
 from minikafka.consensus.context import RaftContext
 from minikafka.consensus.durable import DurableLog
 from minikafka.consensus.election import Election
-from minikafka.consensus.following import Following
-from minikafka.consensus.leading import Leading
+from minikafka.consensus.follower import Follower
+from minikafka.consensus.leader import Leader
 from minikafka.consensus.log import RaftLog
 from minikafka.consensus.messages import VoteRequest
 from minikafka.storage.record_log import RecordLog
-from tests.simulation.raft.cluster import SimulationFailed, run_seed
-
-
-class Mutant(NamedTuple):
-    """A broken guard.
-
-    Attributes:
-        owner: the class.
-        method: what is replaced.
-        replacement: by what.
-        seeds: that are enough.
-    """
-
-    owner: type
-    method: str
-    replacement: Callable[..., object]
-    seeds: int
+from tests.simulation.kit.mutants import Mutant
 
 
 def vote_without_storing_it(self: Election, sender: int, request: VoteRequest) -> bool:
@@ -59,7 +35,7 @@ def vote_for_a_short_log(self: RaftLog, last_epoch: int, last_index: int) -> boo
     return True
 
 
-def commit_an_old_epoch_by_counting(self: Leading) -> None:
+def commit_an_old_epoch_by_counting(self: Leader) -> None:
     """Leaves out the look at the entry's epoch."""
     context = self._context
     stored = [one.match_index for one in self.progress.values() if not one.is_observer]
@@ -85,7 +61,7 @@ def send_before_storing(self: RaftNode, event: Event, now: float) -> list[Effect
     return sorted(effects, key=lambda effect: isinstance(effect, Persist))
 
 
-def cut_the_log_at_every_append(self: Following, index: int, entries: tuple[Entry, ...]) -> None:
+def cut_the_log_at_every_append(self: Follower, index: int, entries: tuple[Entry, ...]) -> None:
     """An append that was overtaken removes what later ones brought."""
     if entries and index <= self._log.last_index:
         self._log.truncate_to(index)
@@ -103,7 +79,7 @@ def a_majority_is_half(self: QuorumConfig) -> int:
 def write_the_vote_without_fsync(self: DurableLog) -> None:
     self._sync = False  # type: ignore[misc]  # a constant, but not in a mutant
     ORIGINAL_WRITE_STATE(self)
-    self._sync = True  # type: ignore[misc]  # likewise
+    self._sync = True  # type: ignore[misc]  # as above
 
 
 def acknowledge_entries_without_fsync(self: RecordLog) -> None:
@@ -113,33 +89,35 @@ def acknowledge_entries_without_fsync(self: RecordLog) -> None:
 ORIGINAL_VOTE = Election._vote
 ORIGINAL_COMMIT = RaftContext.commit
 ORIGINAL_HANDLE = RaftNode.handle
-ORIGINAL_STORE = Following._store
+ORIGINAL_STORE = Follower._store
 ORIGINAL_WRITE_STATE = DurableLog._write_state
 
 MUTANTS = (
-    Mutant(Election, "_vote", vote_without_storing_it, 10),
-    Mutant(Election, "_vote", vote_again, 10),
-    Mutant(RaftLog, "is_behind", vote_for_a_short_log, 10),
-    Mutant(Leading, "_commit_what_a_majority_has", commit_an_old_epoch_by_counting, 100),
-    Mutant(RaftContext, "commit", commit_before_a_majority_has_it, 10),
-    Mutant(RaftNode, "handle", send_before_storing, 10),
-    Mutant(Following, "_store", cut_the_log_at_every_append, 20),
-    Mutant(RaftLog, "matches", append_without_looking_back, 10),
-    Mutant(QuorumConfig, "majority", a_majority_is_half, 10),
-    Mutant(DurableLog, "_write_state", write_the_vote_without_fsync, 20),
-    Mutant(RecordLog, "sync", acknowledge_entries_without_fsync, 20),
+    Mutant("vote without storing it", 10, ((Election, "_vote", vote_without_storing_it),)),
+    Mutant("vote again", 10, ((Election, "_vote", vote_again),)),
+    Mutant("vote for a short log", 10, ((RaftLog, "is_behind", vote_for_a_short_log),)),
+    Mutant(
+        "commit an old epoch by counting",
+        100,
+        ((Leader, "_commit_what_a_majority_has", commit_an_old_epoch_by_counting),),
+    ),
+    Mutant(
+        "commit before a majority has it",
+        10,
+        ((RaftContext, "commit", commit_before_a_majority_has_it),),
+    ),
+    Mutant("send before storing", 10, ((RaftNode, "handle", send_before_storing),)),
+    Mutant("cut the log at every append", 20, ((Follower, "_store", cut_the_log_at_every_append),)),
+    Mutant("append without looking back", 10, ((RaftLog, "matches", append_without_looking_back),)),
+    Mutant("a majority is half", 10, ((QuorumConfig, "majority", property(a_majority_is_half)),)),
+    Mutant(
+        "write the vote without fsync",
+        20,
+        ((DurableLog, "_write_state", write_the_vote_without_fsync),),
+    ),
+    Mutant(
+        "acknowledge entries without fsync",
+        20,
+        ((RecordLog, "sync", acknowledge_entries_without_fsync),),
+    ),
 )
-
-
-def seeds_to_kill(mutant: Mutant, seeds_max: int) -> tuple[int, SimulationFailed] | None:
-    """How many seeds it takes, and what was noticed; None if all passed."""
-    replacement: object = mutant.replacement
-    if isinstance(getattr(mutant.owner, mutant.method), property):
-        replacement = property(mutant.replacement)
-    with patch.object(mutant.owner, mutant.method, replacement):
-        for seed in range(seeds_max):
-            try:
-                run_seed(seed)
-            except SimulationFailed as error:
-                return seed + 1, error
-    return None

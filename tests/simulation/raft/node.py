@@ -32,8 +32,9 @@ from minikafka.consensus import (
 )
 from minikafka.consensus.messages import AppendResponse, VoteRequest, VoteResponse
 from minikafka.storage.errors import StorageError
-from tests.simulation.raft.invariants import InvariantViolated, Observations, require
-from tests.simulation.raft.network import World
+from tests.simulation.kit.invariants import InvariantViolated, require
+from tests.simulation.kit.world import World
+from tests.simulation.raft.invariants import Observations
 from tests.storage.memory_disk import MemoryDisk
 
 DIRECTORY = "quorum"
@@ -154,7 +155,7 @@ class SimulatedNode:
             self._work()
 
     def _disk_failed(self) -> None:
-        """As the driver does it: resign, be silent, open the files anew if that is allowed."""
+        """As the driver does it: resign, be silent, open the files again if that is allowed."""
         self.world.note("the disk of {} fails", self)
         raft, self.raft = self.raft, None
         self.boot += 1
@@ -215,7 +216,7 @@ class SimulatedNode:
 
     def _set_timer(self) -> None:
         if self._is_busy or self.is_paused:
-            return  # whoever ends that will look at the time
+            return  # the end of that sets the timer
         deadline = self.raft.deadline() if self.raft is not None else None
         if deadline is not None and (self._timer_at is None or deadline < self._timer_at):
             self._timer_at = deadline
@@ -250,7 +251,7 @@ class SimulatedNode:
         weather, roll = self.world.weather, self.world.dice.random
         self._is_busy = True
         self._unwritten = writes
-        if roll() < 0.3:  # it is on the disk before the process hears of it
+        if roll() < 0.3:  # it is on the disk before the process knows
             self._write()
         delay_s = roll() * weather.fsync_s
         if roll() < weather.slow_fsync:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.raft.mutants import MUTANTS, Mutant, seeds_to_kill
+from tests.simulation.kit.mutants import Mutant
+from tests.simulation.raft.cluster import run_seed
+from tests.simulation.raft.mutants import MUTANTS
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.replacement.__name__)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_broken_guard_is_noticed(mutant: Mutant, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("CRITICAL", "minikafka")
-    killed = seeds_to_kill(mutant, mutant.seeds)
-    assert killed is not None
-    assert killed[1].name != "crash", killed[1]
+    assert mutant.caught(run_seed).name != "crash"

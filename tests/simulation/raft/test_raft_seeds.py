@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from minikafka.consensus import Committed, Effect, Event, RaftNode
-from tests.simulation.raft.cluster import Cluster, Outcome, SimulationFailed, run_seed
+from tests.simulation.kit.canary import fingerprint_elsewhere
+from tests.simulation.kit.run import SimulationFailed
+from tests.simulation.raft.cluster import run_seed
 
 SEEDS = 150
 SEEDS_PER_TEST = 10
@@ -21,28 +23,22 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 def test_no_invariant_breaks_and_a_leader_is_found(first: int) -> None:
     outcomes = [run_seed(seed) for seed in range(first, first + SEEDS_PER_TEST)]
     # What did nothing has shown nothing.
-    assert sum(outcome.committed for outcome in outcomes) > 20 * SEEDS_PER_TEST
-    assert sum(outcome.elections for outcome in outcomes) > 2 * SEEDS_PER_TEST
-    assert sum(outcome.crashes for outcome in outcomes) > 2 * SEEDS_PER_TEST
+    assert sum(outcome.counts["committed"] for outcome in outcomes) > 20 * SEEDS_PER_TEST
+    assert sum(outcome.counts["elections"] for outcome in outcomes) > 2 * SEEDS_PER_TEST
+    assert sum(outcome.counts["crashes"] for outcome in outcomes) > 2 * SEEDS_PER_TEST
 
 
 def test_snapshots_are_among_what_is_simulated() -> None:
-    assert sum(run_seed(seed).snapshots for seed in range(5)) > 0
+    assert sum(run_seed(seed).counts["snapshots"] for seed in range(5)) > 0
 
 
 def test_a_seed_repeats_its_run() -> None:
-    def run_twice(seed: int) -> list[tuple[Outcome, str]]:
-        runs: list[tuple[Outcome, str]] = []
-        for _ in range(2):
-            cluster = Cluster(seed)
-            outcome = cluster.run()
-            runs.append((outcome, cluster.world.trace(10_000)))
-        return runs
-
     for seed in (3, 7):
-        first, second = run_twice(seed)
-        assert first == second
-        assert first[1]
+        call = f"run_seed({seed})"
+        assert run_seed(seed).fingerprint == fingerprint_elsewhere(
+            "tests.simulation.raft.cluster", call
+        )
+    assert run_seed(3).fingerprint != run_seed(7).fingerprint
 
 
 def test_a_failure_says_what_happened_and_how_to_repeat_it(

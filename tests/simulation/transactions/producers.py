@@ -92,7 +92,7 @@ class Producer:
         """Send a request again and again until it is answered, or patience ends."""
         self._is_waiting += 1
         ticket = self._is_waiting
-        began_s = self._world.now_s
+        began_s = self._world.now
 
         def answered(reply: Any) -> None:
             if not self.is_alive or self._is_waiting != ticket:
@@ -106,7 +106,7 @@ class Producer:
         def attempt() -> None:
             if not self.is_alive or self._is_waiting != ticket:
                 return
-            if self._world.now_s - began_s > _PATIENCE_S and not self._world.is_calm:
+            if self._world.now - began_s > _PATIENCE_S and not self._world.is_calm:
                 self._is_waiting += 1
                 give_up()
                 return
@@ -147,7 +147,7 @@ class Producer:
             self._sequences.clear()
 
     def _fenced(self) -> None:
-        """Somebody else took over, or nothing works: this process ends."""
+        """Another process took over, or nothing works: this one ends."""
         if self._tried.outcome == "open":
             self._tried.outcome = "fenced"
         self.die()
@@ -155,7 +155,7 @@ class Producer:
     def _begin(self) -> None:
         self._tried = Tried(
             process=f"{self._name}, producer {self.producer_id}/{self.epoch}",
-            began_s=self._world.now_s,
+            began_s=self._world.now,
         )
         self._history.append(self._tried)
         self._added.clear()
@@ -224,7 +224,7 @@ class Producer:
             )
             if code is ErrorCode.NONE:
                 tried.outcome = "committed" if commits else "aborted"
-                tried.ended_s = self._world.now_s
+                tried.ended_s = self._world.now
                 if self._version >= 2:
                     self._take(reply)
                 if recovers:

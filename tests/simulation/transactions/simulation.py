@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 
 from minikafka.coordinator.transaction import TopicPartition
+from tests.history import operations
 from tests.history.checker import check_history
-from tests.history.operations import Operation, Outcome, Poll
+from tests.history.operations import Operation, Poll
+from tests.simulation.kit.invariants import InvariantViolated
+from tests.simulation.kit.run import Outcome, traced
 from tests.simulation.transactions.producers import Producer, Tried
 from tests.simulation.transactions.world import PLACES, Coordinator, Partition, World
 from tests.storage.transactional import committed_records
 
+MODULE = "tests.simulation.transactions"
 STORM_S = 30.0
 CALM_S = 20.0
 NAMES = ("alpha", "beta")
-
-
-class BrokenPromise(AssertionError):
-    """What transactions promise does not hold; the text says which seed shows it."""
 
 
 class Simulation:
@@ -51,15 +51,25 @@ class Simulation:
         self._processes.append(producer)
         return producer
 
-    def run(self) -> None:
-        """A storm, then calm, then everything has to be decided."""
+    def run(self) -> Outcome:
+        """A storm, then calm, then everything has to be decided.
+
+        Raises:
+            SimulationFailed: a promise was broken.
+        """
+        with traced(MODULE, self.seed, self.world.trace):
+            self._run()
+        counts = Counter(tried.outcome for tried in self.history)
+        return Outcome(self.seed, self.world.now, counts, self.world.whole_trace)
+
+    def _run(self) -> None:
         self._trouble()
         self._read()
-        self.world.run(STORM_S)
+        self.world.run_until(STORM_S)
         self.world.is_calm = True
         for producer in self._processes:  # zombies, too
             producer.die()
-        self.world.run(STORM_S + CALM_S)
+        self.world.run_until(STORM_S + CALM_S)
         for partition in self.partitions.values():
             partition.settle()
         self.check()
@@ -93,7 +103,9 @@ class Simulation:
             records = committed_records(partition.log, 0)
             seen = self.seen[place]
             if records[: len(seen)] != seen:
-                self._fail(f"{place}: a reader saw {seen[-3:]}, and now {records[-3:]}")
+                raise InvariantViolated(
+                    "stable reads", f"{place}: a reader saw {seen[-3:]}, and now {records[-3:]}"
+                )
             self._note_poll(f"reader of {place}", place, records[len(seen) :])
             self.seen[place] = records
         self.world.after(0.5, self._read)
@@ -102,9 +114,9 @@ class Simulation:
         self, process: str, place: TopicPartition, records: list[tuple[int, str]]
     ) -> None:
         if records:
-            now = self.world.now_s
+            now = self.world.now
             poll = Poll({place: records})
-            self.polls.append(Operation(process, Outcome.OK, [poll], now, now))
+            self.polls.append(Operation(process, operations.Outcome.OK, [poll], now, now))
 
     # --- promises ------------------------------------------------------------------------------
 
@@ -114,30 +126,31 @@ class Simulation:
         for place, partition in self.partitions.items():
             log = partition.log
             if log.last_stable_offset != log.log_end_offset:
-                self._fail(
-                    f"{place}: hanging transaction: stable up to {log.last_stable_offset} of "
-                    f"{log.log_end_offset}"
+                raise InvariantViolated(
+                    "hanging transaction",
+                    f"{place} is stable up to {log.last_stable_offset} of {log.log_end_offset}",
                 )
             records = committed_records(log, 0)
             visible.update((place, value) for _, value in records)
             self._note_poll(f"last reader of {place}", place, records)
         for key, times in visible.items():
             if times > 1:
-                self._fail(f"duplicate: {key} is there {times} times")
+                raise InvariantViolated("duplicate", f"{key} is there {times} times")
         for tried in self.history:
             wrote = [(place, one) for place, values in tried.values.items() for one in values]
             there = [one for one in wrote if one in visible]
             if there and len(there) < len(wrote):
-                self._fail(f"torn transaction ({tried.outcome}): {there} of {wrote}")
+                raise InvariantViolated("torn transaction", f"{tried.outcome}: {there} of {wrote}")
             if tried.outcome == "committed" and len(there) < len(wrote):
-                self._fail(f"lost write: {wrote} was committed")
+                raise InvariantViolated("lost write", f"{wrote} was committed")
             if tried.outcome in ("aborted", "open", "fenced") and there:
-                self._fail(f"aborted read: {there} was {tried.outcome}")
+                raise InvariantViolated("aborted read", f"{there} was {tried.outcome}")
         history = [*(tried.operation() for tried in self.history), *self.polls]
         report = check_history(history)
         if not report.is_good:
-            self._fail(f"history: {report}")
+            raise InvariantViolated("history", str(report))
 
-    def _fail(self, promise: str) -> None:
-        trace = "\n".join(self.world.trace[-60:])
-        raise BrokenPromise(f"seed {self.seed}: {promise}\n{trace}")
+
+def run_seed(seed: int) -> Outcome:
+    """Run one seed; raises SimulationFailed."""
+    return Simulation(seed).run()

@@ -9,7 +9,6 @@ cut off), producers of both generations, zombies, clocks that jump. One seed is 
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
@@ -33,6 +32,7 @@ from minikafka.storage.disk import FileCache
 from minikafka.storage.errors import InvalidTransactionState, LogError
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
+from tests.simulation.kit import world as kit
 from tests.storage.memory_disk import MemoryDisk
 
 START_MS = 1_700_000_000_000
@@ -57,41 +57,29 @@ class Faults:
     stale_addresses = 0.3
 
 
-class World:
+class World(kit.World):
     """Time, dice and the network.
 
     Attributes:
-        trace: what happened, to be read when a run fails.
-        is_calm: nothing is lost or late any more.
+        is_calm: messages are no longer lost or late.
     """
 
     def __init__(self, seed: int) -> None:
-        self.dice = Random(seed)
-        self.now_s = 0.0
+        super().__init__(seed)
         self.wall_jump_ms = 0
-        self.trace: list[str] = []
         self.is_calm = False
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._count = 0
 
     @property
-    def now(self) -> Now:
-        """Both clocks."""
-        return Now(self.now_s, self.wall_ms)
+    def clocks(self) -> Now:
+        return Now(self.now, self.wall_ms)
 
     @property
     def wall_ms(self) -> int:
         """The clock that may jump."""
-        return START_MS + round(self.now_s * 1000) + self.wall_jump_ms
+        return START_MS + round(self.now * 1000) + self.wall_jump_ms
 
     def say(self, words: str) -> None:
-        """Note what happens."""
-        self.trace.append(f"{self.now_s:9.3f}  {words}")
-
-    def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do something later."""
-        self._count += 1
-        heapq.heappush(self._events, (self.now_s + seconds, self._count, action))
+        self.note("{}", words)
 
     def send(self, action: Callable[[], None]) -> None:
         """Bring a message: late, twice, or not at all."""
@@ -109,13 +97,6 @@ class World:
         if self.is_calm or self.dice.random() >= Faults.loss:
             self.after(Faults.delay_s[1], action)
 
-    def run(self, until_s: float) -> None:
-        """Let everything happen up to a time."""
-        while self._events and self._events[0][0] <= until_s:
-            self.now_s, _, action = heapq.heappop(self._events)
-            action()
-        self.now_s = until_s
-
 
 class Coordinator:
     """The shard of one partition of ``__transaction_state``, and the log under it."""
@@ -130,7 +111,7 @@ class Coordinator:
         self._next_producer_id = 1
         self._cut_off: TransactionShard | None = None
         self.shard = self._new_shard()
-        self._carry_out(self.shard.loaded(0, world.now))
+        self._carry_out(self.shard.loaded(0, world.clocks))
         self._tick()
 
     def _new_shard(self) -> TransactionShard:
@@ -144,20 +125,18 @@ class Coordinator:
     def _tick(self) -> None:
         for shard in (self.shard, self._cut_off):
             deadline = shard.deadline() if shard is not None else None
-            if shard is not None and deadline is not None and deadline <= self._world.now_s:
-                self._carry_out(shard.expire(self._world.now), shard)
+            if shard is not None and deadline is not None and deadline <= self._world.now:
+                self._carry_out(shard.expire(self._world.clocks), shard)
         self._world.after(0.05, self._tick)
 
     def ask(self, command: Command, answer: Answer) -> None:
-        """A request arrives; its answer goes back over the network."""
-
         def reply(found: TransactionReply) -> None:
             self._world.send(lambda: answer(found))
 
         shard = self.shard
         if self._cut_off is not None and self._world.dice.random() < Faults.stale_addresses:
             shard = self._cut_off
-        self._carry_out(shard.handle(Ask(command, reply), self._world.now), shard)
+        self._carry_out(shard.handle(Ask(command, reply), self._world.clocks), shard)
 
     def _is_sure(self, shard: TransactionShard) -> bool:
         """Whether a shard may answer from memory: the lease of an old one is over."""
@@ -173,7 +152,7 @@ class Coordinator:
                     is_true = not is_from_memory or self._is_sure(shard)
                     callback(reply if is_true else TransactionReply(ErrorCode.NOT_COORDINATOR))
                 case Append(_, write_id) if shard is not self.shard:
-                    shard.appended(write_id)  # to a log that nobody replicates
+                    shard.appended(write_id)  # to a log without replicas
                 case Append(records, write_id):
                     self._log += records
                     self.shard.appended(write_id)
@@ -201,12 +180,12 @@ class Coordinator:
     def _commit(self) -> None:
         if self._pending:
             write_id, self._committed = self._pending.pop(0)
-            self._carry_out(self.shard.committed(write_id, self._world.now))
+            self._carry_out(self.shard.committed(write_id, self._world.clocks))
 
     def _send_marker(
         self, shard: TransactionShard, effect: SendMarkers, place: TopicPartition
     ) -> None:
-        """Send a marker until somebody says that it is written, even after a failover."""
+        """Send a marker until a leader confirms that it is written, even after a failover."""
         done: list[bool] = []
 
         def answered(is_written: bool) -> None:
@@ -219,7 +198,7 @@ class Coordinator:
                             effect.producer_id,
                             effect.producer_epoch,
                             [place],
-                            self._world.now,
+                            self._world.clocks,
                         )
                     )
 
@@ -256,10 +235,10 @@ class Coordinator:
         for key, value in self._log:
             self.shard.replay(key, value)
         self._world.say(f"coordinator: epoch {self._epoch}, {kept} records")
-        self._carry_out(self.shard.loaded(self._epoch, self._world.now))
+        self._carry_out(self.shard.loaded(self._epoch, self._world.clocks))
 
     def _hear_of_the_next(self) -> None:
-        """The old broker learns that it leads no more."""
+        """The old broker learns that it has been deposed."""
         shard, self._cut_off = self._cut_off, None
         if shard is not None:
             self._carry_out(shard.resigned(), shard)

@@ -1,4 +1,4 @@
-"""The words of the audit, said once more in plain Python: what the Spark job has to find."""
+"""The audit in plain Python: what the Spark job has to find."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Seen:
 
 @dataclass
 class Found:
-    """What is found of one producer in one place; `lost` None where it cannot be known."""
+    """The findings for one producer in one place; `lost` is None if unknown."""
 
     records: int = 0
     lost: int | None = 0
@@ -38,7 +38,7 @@ class Found:
 
 @dataclass
 class _Sequence:
-    """One sequence of numbers, and how often each is there in each partition."""
+    """One sequence of numbers, and how often each occurs in each partition."""
 
     times: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
 
@@ -52,7 +52,7 @@ class _Sequence:
 
 
 def expected(records: Iterable[Seen], scope: Scope, expectation: Expectation) -> dict[Place, Found]:
-    """What `audited` has to find."""
+    """The expected result of `audited`."""
     found: dict[Place, Found] = defaultdict(Found)
     sequences: dict[Place, _Sequence] = defaultdict(_Sequence)
     largest: dict[Place, int] = {}

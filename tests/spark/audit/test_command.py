@@ -1,4 +1,4 @@
-"""``python -m pyspark_minikafka.audit`` on a topic: what it prints and how it exits."""
+"""``python -m pyspark_minikafka.audit`` on a topic: its output and exit code."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
+from minikafka.testing import Broker
 from minikafka_client.sync import Producer
 from pyspark_minikafka.audit.__main__ import main
-from tests.live_broker import LiveBroker
 from tests.spark.conftest import MakeTopic
 
 pytestmark = pytest.mark.slow
@@ -30,12 +30,12 @@ class Audit:
 
 
 @pytest.fixture
-def audit(spark: SparkSession, broker: LiveBroker) -> Audit:
+def audit(spark: SparkSession, broker: Broker) -> Audit:
     return Audit(broker.bootstrap)
 
 
 @pytest.fixture
-def topic(make_topic: MakeTopic, broker: LiveBroker) -> str:
+def topic(make_topic: MakeTopic, broker: Broker) -> str:
     """Two producers in two partitions; one has a sequence, the other one has accidents."""
     name = make_topic(2)
     with Producer(broker.bootstrap) as producer:
@@ -49,7 +49,7 @@ def topic(make_topic: MakeTopic, broker: LiveBroker) -> str:
     return name
 
 
-def test_what_is_found_is_in_a_table_and_in_the_exit_code(audit: Audit, topic: str) -> None:
+def test_findings_are_in_the_table_and_the_exit_code(audit: Audit, topic: str) -> None:
     result = audit.run(topic, "--first", "0", "--expect", "careful=10", "--expect", "careless=7")
     assert result.exit_code == 1
     head, *rows, _, verdict = result.output.splitlines()
@@ -73,7 +73,7 @@ def test_a_clean_topic_as_json(audit: Audit, topic: str) -> None:
     assert document["rows"][0]["producer"] == "x"
 
 
-def test_between_offsets_that_are_given(audit: Audit, topic: str) -> None:
+def test_ranges_between_given_offsets(audit: Audit, topic: str) -> None:
     ends = json.dumps({topic: {"0": 1, "1": 0}})
     result = audit.run("--pattern", f"{topic}.*", "--json", "--ending-offsets", ends)
     assert result.exit_code == 0
@@ -88,15 +88,15 @@ def test_between_offsets_that_are_given(audit: Audit, topic: str) -> None:
         (["TOPIC", "--option", "subscribes=x"], "did you mean 'subscribe'?"),
         (["TOPIC", "--option", "x"], "--option 'x' is not NAME=VALUE"),
         (["TOPIC", "--sequence", "sql:nothing"], "`nothing` cannot be resolved"),
-        (["TOPIC", "--sequence", "nothing"], "'nothing' says no place in a record"),
-        (["TOPIC", "--expect", "7"], "nothing without the first number"),
-        (["TOPIC", "--first", "0", "--expect", "a=b"], "'b' is no number of records"),
+        (["TOPIC", "--sequence", "nothing"], "'nothing' is not a place in a record"),
+        (["TOPIC", "--expect", "7"], "needs the first number"),
+        (["TOPIC", "--first", "0", "--expect", "a=b"], "'b' is not a number of records"),
         (["TOPIC", "--pattern", "x"], "give either topics or --pattern"),
         ([], "give either topics or --pattern"),
-        (["TOPIC", "--starting-offsets", '{"TOPIC":{"0":5,"1":10}}'], "there is no record"),
+        (["TOPIC", "--starting-offsets", '{"TOPIC":{"0":5,"1":10}}'], "there are no records"),
     ],
 )
-def test_what_cannot_be_audited_is_said_in_a_line(
+def test_errors_of_the_audit_are_one_line(
     audit: Audit, topic: str, words: list[str], message: str
 ) -> None:
     result = audit.run(*(word.replace("TOPIC", topic) for word in words))
@@ -105,7 +105,7 @@ def test_what_cannot_be_audited_is_said_in_a_line(
     assert "Traceback" not in result.output
 
 
-def test_without_java_it_says_so() -> None:
+def test_without_java_the_error_says_so() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     finished = subprocess.run(
         [sys.executable, "-m", "pyspark_minikafka.audit", "orders"],
@@ -116,5 +116,5 @@ def test_without_java_it_says_so() -> None:
     )
     assert finished.returncode == 2
     assert finished.stderr == (
-        "Error: Spark needs Java 17 or later, and there is no java on the PATH\n"
+        "Error: Spark needs Java 17 or later, but there is no java on the PATH\n"
     )

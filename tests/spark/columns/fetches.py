@@ -1,4 +1,4 @@
-"""What hypothesis draws fetches from: runs of batches as brokers send them."""
+"""Strategies for fetches: runs of batches as brokers send them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minikafka.protocol.records import (
     encode_control_batch,
     parse_batch_header,
 )
-from minikafka_client.core.fetched import FetchedRecords
+from minikafka_client.core.fetched import ConsumedBatch
 from minikafka_client.core.record_columns import decode_columns
 from minikafka_client.types import ConsumerRecord, TopicPartition
 from tests.protocol.records.strategies import RecordInput, record_inputs
@@ -43,7 +43,7 @@ class Fetch:
     Attributes:
         payload: the batches.
         aborted: producer id and first offset of aborted transactions.
-        next_offset: behind the last batch.
+        next_offset: after the last batch.
     """
 
     payload: bytes
@@ -52,9 +52,9 @@ class Fetch:
 
     def run(
         self, first_offset: int = 0, end_offset: int | None = None, *, check_crcs: bool = True
-    ) -> FetchedRecords:
-        """What the client makes of it."""
-        found: FetchedRecords = FetchedRecords(
+    ) -> ConsumedBatch:
+        """The client's representation."""
+        found: ConsumedBatch = ConsumedBatch(
             PARTITION,
             memoryview(self.payload),
             first_offset,
@@ -66,7 +66,7 @@ class Fetch:
 
 @st.composite
 def _batches(draw: st.DrawFn, base_offset: int) -> tuple[bytes, int]:
-    """One batch and the offset behind it."""
+    """One batch and the offset after it."""
     producer_id = draw(st.sampled_from((-1, 7, 8)))
     if producer_id >= 0 and draw(st.integers(0, 4)) == 0:
         marker = encode_control_batch(
@@ -82,7 +82,7 @@ def _batches(draw: st.DrawFn, base_offset: int) -> tuple[bytes, int]:
         st.one_of(st.lists(record_inputs, min_size=1, max_size=6), _MANY)
     )
     deltas = list(range(len(records)))
-    if draw(st.booleans()):  # compaction leaves gaps, and batches that end behind their last record
+    if draw(st.booleans()):  # compaction leaves gaps, and batches that end after their last record
         kept = draw(st.lists(st.integers(0, len(records) - 1), min_size=1, unique=True))
         deltas = sorted(kept)
         records = [records[delta] for delta in deltas]
@@ -126,7 +126,7 @@ def microseconds(timestamp_ms: int) -> int:
     return min(max(timestamp_ms, -last), last) * 1000
 
 
-def expected(records: list[ConsumerRecord], run: FetchedRecords) -> list[Row]:
+def expected(records: list[ConsumerRecord], run: ConsumedBatch) -> list[Row]:
     """The rows that records are, as Spark's connector has them, timestamps in microseconds."""
     return [
         {
@@ -143,7 +143,7 @@ def expected(records: list[ConsumerRecord], run: FetchedRecords) -> list[Row]:
     ]
 
 
-def _is_appended(run: FetchedRecords) -> Iterator[bool]:
+def _is_appended(run: ConsumedBatch) -> Iterator[bool]:
     """Of each record, whether its batch has the time at which it was appended."""
     for position in run.batch_positions:
         header = parse_batch_header(run.payload, position)

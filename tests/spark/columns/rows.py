@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pyspark_minikafka.columns.decode import COLUMN_TYPES
+from pyspark_minikafka.columns.decoder import COLUMN_TYPES
 from tests.spark.columns.fetches import Row
 
 ALL = tuple(COLUMN_TYPES)

@@ -1,4 +1,4 @@
-"""Bytes that are not what a broker stored: every one of them, in a batch that has everything."""
+"""Damaged bytes: every single one of a batch with all features."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from minikafka.protocol.records import (
     encode_retained_records,
     parse_batch_header,
 )
-from minikafka_client.core.fetched import FetchedRecords
+from minikafka_client.core.fetched import ConsumedBatch
 from minikafka_client.errors import CorruptRecordsError
-from pyspark_minikafka.columns.decode import decode_runs
+from pyspark_minikafka.columns.decoder import decode_runs
 from tests.spark.columns.fetches import PARTITION, Row, expected
 from tests.spark.columns.rows import ALL, rows_of
 
@@ -28,12 +28,12 @@ EVERYTHING = encode_batch(
 )
 
 
-def run_of(payload: bytes) -> FetchedRecords:
-    return FetchedRecords(PARTITION, memoryview(payload), 0, check_crcs=False)
+def run_of(payload: bytes) -> ConsumedBatch:
+    return ConsumedBatch(PARTITION, memoryview(payload), 0, check_crcs=False)
 
 
 def plain(payload: bytes) -> list[Row] | None:
-    """What the plain decoder makes of it, None where it refuses."""
+    """The result of the plain decoder; None if it refuses the bytes."""
     try:
         run = run_of(payload)
         return expected(list(run.records), run)
@@ -52,7 +52,7 @@ def by_columns(payload: bytes) -> list[Row] | None:
     "position",
     range(BATCH_HEADER_SIZE_BYTES, len(EVERYTHING) - 55),  # the rest is a long value
 )
-def test_any_byte_may_be_any_other(position: int) -> None:
+def test_every_byte_is_damaged(position: int) -> None:
     payload = bytearray(EVERYTHING)
     different: list[int] = []
     for byte in range(256):
@@ -63,14 +63,14 @@ def test_any_byte_may_be_any_other(position: int) -> None:
 
 
 @pytest.mark.parametrize("position", [57, 58, 59, 60, 23, 24, 25, 26])
-def test_counts_in_the_header_may_be_wrong(position: int) -> None:
+def test_wrong_counts_in_the_header_are_handled(position: int) -> None:
     payload = bytearray(EVERYTHING)
     for byte in (0, 1, 2, 3, 5, 0x7F, 0x80, 0xFF):
         payload[position] = byte
         assert plain(bytes(payload)) == by_columns(bytes(payload))
 
 
-def test_lengths_that_differ_in_their_second_byte_are_told_apart() -> None:
+def test_lengths_that_differ_in_their_second_byte_are_distinguished() -> None:
     sizes = [70] * 300 + [70 + 64] * 300 + [70, 70 + 64] * 200 + [70 + 128] * 300
     records = [(None, b"v" * size, (), 1_000) for size in sizes]
     payload = bytes(encode_batch(records))
@@ -94,18 +94,18 @@ def test_a_batch_that_compaction_emptied_has_no_rows() -> None:
         assert by_columns(bytes(payload)) == plain(bytes(payload))
 
 
-def test_a_value_that_takes_its_record_to_the_end_is_refused_by_whoever_wants_values_only() -> None:
+def test_a_value_that_fills_its_record_is_refused_if_only_values_are_read() -> None:
     payload = bytearray(encode_batch([(b"k", b"va", (), 1_000)] * 2))
     position = payload.index(b"va") - 1
     assert payload[position] == 2 << 1
     payload[position] = 3 << 1
-    with pytest.raises(CorruptRecordsError, match="a key or value goes beyond the end of its"):
+    with pytest.raises(CorruptRecordsError, match="a key or value exceeds its record"):
         decode_runs([run_of(bytes(payload))], ["value"], check_crcs=False)
 
 
 @pytest.mark.parametrize("record", [0, 1, 40, 298, 299])
 @pytest.mark.parametrize("length", [b"\xff" * 6, b"\x80\x80\x80\x80\x10", b"\xfe\xff\x7f", b"\0"])
-def test_lengths_among_equal_records_may_be_anything(record: int, length: bytes) -> None:
+def test_records_of_any_length_are_found_among_equal_ones(record: int, length: bytes) -> None:
     payload = encode_batch([(None, b"value", (), 1_000)] * 300)
     values = [index for index in range(len(payload)) if payload.startswith(b"value", index)]
     # Before the value: length, attributes, two deltas, two sizes; the second delta is longer soon.

@@ -1,4 +1,4 @@
-"""Options that go together, and some that do not, drawn by a seed."""
+"""Options of reads, valid and invalid, drawn by a seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Draw = Callable[[random.Random, Partitions], Options]
 
 
 def drawn(dice: random.Random, library: Library) -> Options:
-    """The options of one read, each name written in its own way."""
+    """The options of one read, with names in varying case."""
     options, partitions = _topics(dice, library)
     for draws in (_STARTS, _ENDS):
         options.update(dice.choice(draws)(dice, partitions))
@@ -24,7 +24,7 @@ def drawn(dice: random.Random, library: Library) -> Options:
         if value:
             options[name] = value
     if _FAR in options.get("startingOffsets", ""):
-        # Where Spark's connector splits partitions it does not notice that there is nothing.
+        # Where Spark's connector splits partitions, it does not notice an empty range.
         for name in ("minPartitions", "maxRecordsPerPartition"):
             options.pop(name, None)
     return {
@@ -46,8 +46,9 @@ def _topics(dice: random.Random, library: Library) -> tuple[Options, Partitions]
             }
             return {"assign": json.dumps(some)}, some
         case strategy:
-            pattern = dice.choice((library.plain, library.prefix + ".*"))
-            return {strategy: pattern}, there if "*" in pattern else {pattern: there[pattern]}
+            pattern, endings = dice.choice(_PATTERNS)
+            chosen = {name: there[name] for name in there if name.endswith(endings)}
+            return {strategy: pattern.replace("PREFIX", library.prefix)}, chosen
 
 
 def _nothing(dice: random.Random, partitions: Partitions) -> Options:
@@ -76,7 +77,7 @@ def _timestamp(name: str, *choices: int) -> Draw:
 
 
 def _ends(dice: random.Random, partitions: Partitions) -> Options:
-    """Offsets that there are, also in the partition without records."""
+    """Existing offsets, also of the empty partition."""
     ends = {
         topic: {str(number): 0 if number == 2 else dice.choice((-1, 0, 5, 8)) for number in numbers}
         for topic, numbers in partitions.items()
@@ -85,10 +86,22 @@ def _ends(dice: random.Random, partitions: Partitions) -> Options:
 
 
 def _ends_that_never_come(dice: random.Random, partitions: Partitions) -> Options:
-    """Spark's connector waits for them."""
+    """Ends that never come; Spark's connector waits for them."""
     draw = _numbers("endingOffsets", 5, 10**9)
     return {**draw(dice, partitions), "kafkaConsumer.pollTimeoutMs": "3000"}
 
+
+_PATTERNS: Final[list[tuple[str, tuple[str, ...]]]] = [
+    ("PREFIX-plain", ("plain",)),
+    ("^PREFIX.*", ("",)),
+    ("PREFIX", ("",)),
+    ("PREFIX-p", ("plain", "packed")),
+    ("PREFIX.*(?:ain|tted)$", ("plain", "committed")),
+    ("(?i)PREFIX-P[A-K&&[^B]]", ("packed",)),
+    (r"PREFIX\p{Punct}[a-z&&[^p]]++", ("committed",)),
+    (r"\QPREFIX-\Ep(?!l)", ("packed",)),
+]
+"""Patterns, and the ends of the names of the library's topics that they find."""
 
 _STARTS: Final[list[Draw]] = [
     _nothing,

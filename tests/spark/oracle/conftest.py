@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.live_broker import LiveBroker
+from minikafka.testing import Broker
 from tests.peers import java_runtime
 from tests.peers.apache_kafka import shared
 from tests.spark.oracle.library import Library, fill
@@ -38,7 +38,7 @@ def apache_kafka(
 
 @pytest.fixture(scope="session")
 def libraries() -> dict[str, Library]:
-    """Those that are filled already, by broker."""
+    """The filled libraries by broker."""
     return {}
 
 
@@ -46,7 +46,7 @@ def libraries() -> dict[str, Library]:
 def library(
     request: pytest.FixtureRequest,
     official: SparkSession,
-    broker: LiveBroker,
+    broker: Broker,
     libraries: dict[str, Library],
 ) -> Library:
     """The same topics on each of the two brokers."""

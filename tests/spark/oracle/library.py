@@ -1,4 +1,4 @@
-"""Topics with everything that a reader can meet, and what both connectors make of them."""
+"""Topics with every kind of record, and reads of them with both connectors."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def fill(bootstrap: str, prefix: str) -> Library:
             producer.flush()
         admin.delete_records({TopicPartition(library.plain, 1): 4})
         for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
-            with Producer(bootstrap, compression=codec) as producer:
+            with Producer(bootstrap, compression_type=codec) as producer:
                 for number in range(5):
                     producer.send(library.packed, codec.encode() * (20 * number), codec.encode())
                 producer.flush()
@@ -111,11 +111,11 @@ class _ChangeOfMind(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a connector made of its options.
+    """The result of a read.
 
     Attributes:
-        rows: the columns, then what was read, sorted; None when it failed.
-        error: why it failed.
+        rows: the columns, then the sorted rows; None if it failed.
+        error: the message if it failed.
     """
 
     rows: list[Row] | None
@@ -147,6 +147,6 @@ def _plain(cell: Any) -> Any:
 
 
 def error_of(error: Exception) -> str:
-    """What was said, without the stack traces."""
+    """The message without stack traces."""
     lines = [line.strip() for line in str(error).splitlines()]
     return "\n".join(line for line in lines if not re.match(r"at |File |\^|\.\.\. ", line))

@@ -1,4 +1,4 @@
-"""The same options on the same topics: the same rows as Spark's own connector gives, or no rows."""
+"""Both connectors return the same rows for the same options, or both fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that go on one step at a time, in whatever order a test likes, and may die at each."""
+"""Programs that a test runs step by step, in any order, and kills at any step."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ class Actor(Generic[_Result]):
     """A function in a thread that runs only while `step` waits for it.
 
     Attributes:
-        is_over: it has returned, failed, or was killed.
-        result: what it returned.
-        error: what it raised.
+        is_over: whether it returned, failed, or was killed.
     """
 
     def __init__(self, body: Callable[[Callable[[], None]], _Result]) -> None:
@@ -39,7 +37,7 @@ class Actor(Generic[_Result]):
             self.result = self._body(self._pause)
         except Killed:
             pass
-        except Exception as error:  # noqa: BLE001 - the test looks at it
+        except Exception as error:  # noqa: BLE001 - the test checks it
             self.error = error
         self.is_over = True
         self._stopped.release()
@@ -52,20 +50,20 @@ class Actor(Generic[_Result]):
             raise Killed
 
     def step(self) -> None:
-        """Let it run to its next pause, or to its end."""
+        """Run to the next pause, or to the end."""
         if not self.is_over:
             self._go.release()
             self._stopped.acquire()
 
     def kill(self) -> None:
-        """Let it die where it is."""
+        """Kill it at its current pause."""
         if not self.is_over:
             self._is_killed = True
             self.step()
         self._thread.join()
 
     def finish(self) -> None:
-        """Let it run to its end."""
+        """Run to the end."""
         while not self.is_over:
             self.step()
         self._thread.join()

@@ -1,4 +1,4 @@
-"""A driver that kills itself at a step of a batch, whose tasks have all failed once before.
+"""A driver that kills itself at a step of a batch; each of its tasks has failed once before.
 
 BOOTSTRAP TOPIC INPUT CHECKPOINT FOLDER STEP
 """

@@ -1,4 +1,4 @@
-"""Kafka as the protocol sees it: the real coordinator of transactions, and one topic of rows."""
+"""Kafka as the protocol sees it: the real transaction coordinator, and one topic of rows."""
 
 from __future__ import annotations
 
@@ -14,39 +14,14 @@ from minikafka.coordinator.transaction import (
 )
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-)
-from minikafka.protocol.messages.describe_transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-)
-from minikafka.protocol.messages.describe_transactions import (
-    TransactionState as DescribedTransaction,
-)
-from minikafka.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from minikafka.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
-from minikafka.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from minikafka.protocol.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
-from minikafka.protocol.messages.list_transactions import (
-    TransactionState as ListedTransaction,
-)
-from minikafka.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
+from minikafka.protocol.messages import (
+    api_versions,
+    describe_transactions,
+    end_txn,
+    find_coordinator,
+    init_producer_id,
+    list_transactions,
+    metadata,
 )
 from minikafka.protocol.schema import Request, Response
 from minikafka_client.core.cluster import Cluster
@@ -56,8 +31,8 @@ from minikafka_client.errors import (
     RequestTimeoutError,
     TwoPhaseCommitError,
 )
-from minikafka_client.plans.ask import Ask, Call, CallAll, Plan, RetryPause
 from minikafka_client.plans.coordinators import TRANSACTION_KEY_TYPE
+from minikafka_client.plans.plan import Ask, Call, CallAll, Plan, RetryPause
 from minikafka_client.plans.transactions import (
     Coordinator,
     Identity,
@@ -66,8 +41,8 @@ from minikafka_client.plans.transactions import (
 )
 from minikafka_client.plans.two_phase_commit import init_two_phase
 from pyspark_minikafka.sink.commit_log import decode_commit, encode_commit
-from pyspark_minikafka.sink.endings import abort_part, commit_parts, find_open_parts
 from pyspark_minikafka.sink.protocol import CommitRecord, Part
+from pyspark_minikafka.sink.transactions import abort_part, commit_parts, find_open_parts
 from tests.coordinator.transaction import harness
 
 _Result = TypeVar("_Result")
@@ -83,9 +58,9 @@ class ModelKafka:
     """One broker.
 
     Attributes:
-        visible: rows that readers of committed records see, in order.
-        commits: what the commit log says, encoded.
-        failures_ahead: requests that fail next: before (False) or after (True) they are done.
+        visible: the committed rows, in order.
+        commits: the records of the commit log, encoded.
+        failures_ahead: the next requests fail before (False) or after (True) they take effect.
     """
 
     def __init__(self, *, allows_two_phases: bool) -> None:
@@ -108,7 +83,7 @@ class ModelKafka:
         partition: tuple[str, int],
         item: str | tuple[str, bytes],
     ) -> None:
-        """Produce in a transaction: a leader asks the coordinator before the first batch."""
+        """Produce in a transaction; a leader verifies it before the first batch."""
         producer_id, epoch = producer
         if self._open.get(producer_id, (-1,))[0] != epoch:
             command = AddPartitions(
@@ -123,88 +98,101 @@ class ModelKafka:
     def serve(self, request: Request) -> Response:
         """Answer a request."""
         match request:
-            case MetadataRequest():
-                broker = MetadataResponseBroker(node_id=_NODE, host="h", port=1)
-                return MetadataResponse(brokers=[broker], controller_id=_NODE, topics=[])
-            case FindCoordinatorRequest():
-                return FindCoordinatorResponse(error_code=0, node_id=_NODE, host="h", port=1)
-            case ApiVersionsRequest():
-                return ApiVersionsResponse(
+            case metadata.Request():
+                broker = metadata.Broker(node_id=_NODE, host="h", port=1)
+                return metadata.Response(brokers=[broker], controller_id=_NODE, topics=[])
+            case find_coordinator.Request():
+                return find_coordinator.Response(error_code=0, node_id=_NODE, host="h", port=1)
+            case api_versions.Request():
+                return api_versions.Response(
                     error_code=0,
                     api_keys=[
-                        ApiVersion(api_key=key, min_version=0, max_version=newest)
+                        api_versions.ApiVersion(api_key=key, min_version=0, max_version=newest)
                         for key, newest in _SPOKEN.items()
                     ],
                     finalized_features=[
-                        FinalizedFeatureKey(
+                        api_versions.FinalizedFeatureKey(
                             name="transaction.version", max_version_level=2, min_version_level=2
                         )
                     ],
                 )
-            case InitProducerIdRequest(transactional_id=str() as name):
-                reply = self._ask(
-                    InitProducer(
-                        name,
-                        request.transaction_timeout_ms,
-                        request.producer_id,
-                        request.producer_epoch,
-                        request.enable2_pc,
-                        request.keep_prepared_txn,
-                    )
-                )
-                return InitProducerIdResponse(
-                    error_code=reply.error_code,
-                    producer_id=reply.producer_id,
-                    producer_epoch=reply.producer_epoch,
-                    ongoing_txn_producer_id=reply.ongoing_producer_id,
-                    ongoing_txn_producer_epoch=reply.ongoing_producer_epoch,
-                )
-            case EndTxnRequest():
-                reply = self._ask(
-                    EndTransaction(
-                        request.transactional_id,
-                        request.producer_id,
-                        request.producer_epoch,
-                        request.committed,
-                        2,
-                    )
-                )
-                return EndTxnResponse(
-                    error_code=reply.error_code,
-                    producer_id=reply.producer_id,
-                    producer_epoch=reply.producer_epoch,
-                )
-            case ListTransactionsRequest():
-                return ListTransactionsResponse(
-                    error_code=0,
-                    unknown_state_filters=[],
-                    transaction_states=[
-                        ListedTransaction(
-                            transactional_id=each.transactional_id,
-                            producer_id=each.producer_id,
-                            transaction_state=each.state.title,
-                        )
-                        for each in self.coordinator.shard.entries()
-                        if each.state.title in request.state_filters
-                    ],
-                )
-            case DescribeTransactionsRequest():
-                [name] = request.transactional_ids
-                entry = self.coordinator.shard.entry(name)
-                assert entry is not None
-                described = DescribedTransaction(
-                    error_code=0,
-                    transactional_id=name,
-                    transaction_state=entry.state.title,
-                    transaction_timeout_ms=entry.timeout_ms,
-                    transaction_start_time_ms=entry.start_ms,
-                    producer_id=entry.producer_id,
-                    producer_epoch=entry.producer_epoch,
-                    topics=[],
-                )
-                return DescribeTransactionsResponse(transaction_states=[described])
+            case init_producer_id.Request():
+                return self._init_producer(request)
+            case end_txn.Request():
+                return self._end_transaction(request)
+            case list_transactions.Request():
+                return self._listed(request)
+            case describe_transactions.Request():
+                return self._described(request)
             case _:
-                raise AssertionError(f"nobody answers {request}")
+                raise AssertionError(f"the model has no handler for {request}")
+
+    def _init_producer(self, request: init_producer_id.Request) -> init_producer_id.Response:
+        assert request.transactional_id is not None
+        reply = self._ask(
+            InitProducer(
+                request.transactional_id,
+                request.transaction_timeout_ms,
+                request.producer_id,
+                request.producer_epoch,
+                request.enable2_pc,
+                request.keep_prepared_txn,
+            )
+        )
+        return init_producer_id.Response(
+            error_code=reply.error_code,
+            producer_id=reply.producer_id,
+            producer_epoch=reply.producer_epoch,
+            ongoing_txn_producer_id=reply.ongoing_producer_id,
+            ongoing_txn_producer_epoch=reply.ongoing_producer_epoch,
+        )
+
+    def _end_transaction(self, request: end_txn.Request) -> end_txn.Response:
+        reply = self._ask(
+            EndTransaction(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                request.committed,
+                2,
+            )
+        )
+        return end_txn.Response(
+            error_code=reply.error_code,
+            producer_id=reply.producer_id,
+            producer_epoch=reply.producer_epoch,
+        )
+
+    def _listed(self, request: list_transactions.Request) -> list_transactions.Response:
+        return list_transactions.Response(
+            error_code=0,
+            unknown_state_filters=[],
+            transaction_states=[
+                list_transactions.TransactionState(
+                    transactional_id=each.transactional_id,
+                    producer_id=each.producer_id,
+                    transaction_state=each.state.title,
+                )
+                for each in self.coordinator.shard.entries()
+                if each.state.title in request.state_filters
+            ],
+        )
+
+    def _described(self, request: describe_transactions.Request) -> describe_transactions.Response:
+        [name] = request.transactional_ids
+        entry = self.coordinator.shard.entry(name)
+        assert entry is not None
+        described = describe_transactions.TransactionState(
+            error_code=0,
+            transactional_id=name,
+            transaction_state=entry.state.title,
+            transaction_timeout_ms=entry.timeout_ms,
+            transaction_start_time_ms=entry.start_ms,
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            topics=[],
+        )
+        return describe_transactions.Response(transaction_states=[described])
 
     def _ask(self, command: InitProducer | EndTransaction) -> Any:
         reply = self.coordinator.ask(command)
@@ -212,12 +200,12 @@ class ModelKafka:
         return reply
 
     def pass_time(self, seconds: float) -> None:
-        """Transactions may time out."""
+        """Let time pass; transactions may time out."""
         self.coordinator.pass_time(seconds)
         self.take_markers()
 
     def take_markers(self) -> None:
-        """What the coordinator has decided becomes visible, or is gone."""
+        """Apply the markers that the coordinator has decided to write."""
         markers, self.coordinator.markers = self.coordinator.markers, []
         for marker in markers:
             self._mark(marker)
@@ -267,11 +255,11 @@ class ModelFace:
         failures = self.kafka.failures_ahead
         if failures and not failures[-1]:
             failures.pop()
-            return RequestTimeoutError("nobody has received it")
+            return RequestTimeoutError("the request was lost")
         response = self.kafka.serve(request)
         if failures and failures.pop():
-            return RequestTimeoutError("it was done, and nobody answered")
-        if isinstance(response, MetadataResponse):
+            return RequestTimeoutError("the response was lost")
+        if isinstance(response, metadata.Response):
             cluster.update(response, 0.0)
         self.pause()
         return response
@@ -284,7 +272,7 @@ class ModelFace:
 
 
 class ModelPart:
-    """A transaction that rows go to."""
+    """An open transaction of a task."""
 
     def __init__(self, face: ModelFace, name: str, producer: tuple[int, int], *, two: bool) -> None:
         self._face = face
@@ -301,7 +289,7 @@ class ModelPart:
 
 
 class ModelTaskKafka(ModelFace):
-    """What a task sees."""
+    """What a task sees of the model."""
 
     def begin(self, transactional_id: str) -> ModelPart | None:
         coordinator = Coordinator(transactional_id, TRANSACTION_KEY_TYPE)
@@ -329,7 +317,7 @@ class ModelTaskKafka(ModelFace):
 
 
 class ModelLog:
-    """The commit log, claimed."""
+    """The commit log, claimed by a driver."""
 
     def __init__(self, face: ModelFace, query_id: str, identity: Identity) -> None:
         self._face = face
@@ -355,7 +343,7 @@ class ModelLog:
 
 
 class ModelDriverKafka(ModelFace):
-    """What the driver sees."""
+    """What the driver sees of the model."""
 
     def claim(self, query_id: str) -> ModelLog:
         name = f"{query_id}-driver"

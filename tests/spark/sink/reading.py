@@ -1,14 +1,14 @@
-"""What readers of committed records see in a topic."""
+"""Reads of committed records."""
 
 from __future__ import annotations
 
 from minikafka_client import LATEST, ConsumerRecord, IsolationLevel, TopicPartition
 from minikafka_client.sync import AdminClient, Reader
-from tests.interop.waiting import work_until
+from tests.kit.waiting import work_until
 
 
 def wait_for_markers(bootstrap: str) -> None:
-    """Wait for what is decided to become visible."""
+    """Wait until decided transactions are visible."""
     with AdminClient(bootstrap) as admin:
         work_until(
             lambda: not admin.list_transactions(states=["PrepareCommit", "PrepareAbort"]),
@@ -17,7 +17,7 @@ def wait_for_markers(bootstrap: str) -> None:
 
 
 def committed(bootstrap: str, topic: str) -> list[ConsumerRecord[bytes, bytes]]:
-    """All records, partition by partition; waits for what is decided to become visible."""
+    """All records by partition; waits until decided transactions are visible."""
     wait_for_markers(bootstrap)
     with AdminClient(bootstrap) as admin:
         count = len(admin.describe_topics([topic])[topic].partitions)

@@ -1,4 +1,4 @@
-"""A scheduler like Spark's that does everything to tasks and drivers that Spark and fate may do."""
+"""A scheduler like Spark's that repeats, doubles, delays and kills tasks and drivers."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Simulation:
     """Batches of a query, until all are written.
 
     Args:
-        dice: decides everything.
-        batches: how many.
-        allows_two_phases: whether the broker does (KIP-939).
+        dice: makes all choices.
+        batches: their number.
+        allows_two_phases: whether the broker allows two-phase commit (KIP-939).
     """
 
     def __init__(self, dice: Random, batches: int, *, allows_two_phases: bool) -> None:
@@ -69,7 +69,7 @@ class Simulation:
         return [f"{batch_id}-{number}" for number in range(ROWS_PER_BATCH)]
 
     def check(self) -> None:
-        """Nothing is there twice, and of batches that are done nothing is missing."""
+        """No row is duplicated, and none of a finished batch is missing."""
         visible = self.kafka.visible
         assert len(visible) == len(set(visible)), "twice"
         for batch_id in range(self._run.batch_id):
@@ -77,7 +77,7 @@ class Simulation:
                 assert set(self.rows(batch_id)) <= set(visible), f"of batch {batch_id}"
 
     def check_end(self) -> None:
-        """Everything is there, and nothing is open."""
+        """All rows are visible, and no transaction is open."""
         self.check()
         assert not (self._allows_two_phases and self.lost), "what is prepared never times out"
         assert self.kafka.transactions(TransactionState.ONGOING) == []
@@ -85,7 +85,7 @@ class Simulation:
     # --- the run ---
 
     def play(self, steps: int) -> None:
-        """Trouble for so many steps, then peace until all batches are written."""
+        """Make trouble for a number of steps, then write all batches in peace."""
         for _ in range(steps):
             if self._run.batch_id == self._batches:
                 break
@@ -95,14 +95,14 @@ class Simulation:
         self.kafka.failures_ahead.clear()
         for zombie in self._zombies:
             self._end(zombie)
-        self._batches += 1  # what zombies have left open is ended with another batch
+        self._batches += 1  # another batch ends what zombies have left open
         while self._run.batch_id < self._batches:
             self._tick()
         self.check_end()
         self.close()
 
     def close(self) -> None:
-        """Leave no thread behind."""
+        """Stop all threads."""
         run = self._run
         drivers = [actor for actor in (run.driver, run.aborter) if actor is not None]
         for actor in (*self._zombies, *(attempt.actor for attempt in run.attempts), *drivers):
@@ -162,7 +162,7 @@ class Simulation:
             run.accepted.setdefault(attempt.partition, attempt.actor.result)
 
     def _launch(self, run: Run, partition: int, *, is_twin: bool) -> None:
-        """Start an attempt; a twin is the first attempt of a second attempt of the stage."""
+        """Start an attempt; a twin is a first attempt in a repeated stage."""
         number = 0 if is_twin else run.attempt_numbers.get(partition, 0)
         run.attempt_numbers[partition] = max(run.attempt_numbers.get(partition, 0), number + 1)
         self._unique += 1
@@ -199,7 +199,7 @@ class Simulation:
         self._fail(run)
 
     def _fail(self, run: Run) -> None:
-        """Spark gives up a batch: it tells the sink, and the query ends."""
+        """Give up a batch as Spark does: abort it in the sink, and end the query."""
         results = list(run.accepted.values())
         kafka, batch_id = self.kafka, run.batch_id
         run.aborter = Actor(
@@ -243,7 +243,7 @@ class Simulation:
                 pass
 
     def _crash(self, run: Run) -> None:
-        """The driver dies; what it had started may go on for a while."""
+        """Kill the driver; tasks that it started may continue for a while."""
         for attempt in run.attempts:
             self._lose(attempt.actor)
         for actor in (run.driver, run.aborter):

@@ -1,4 +1,4 @@
-"""What stands in the commit log."""
+"""The records of the commit log."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def records(draw: st.DrawFn) -> CommitRecord:
 
 
 @given(records())
-def test_what_is_recorded_is_read(record: CommitRecord) -> None:
+def test_recorded_batches_are_read(record: CommitRecord) -> None:
     assert decode_commit(encode_commit(record)) == record
 
 
-def test_the_format_stays_what_it_is() -> None:
+def test_the_format_is_stable() -> None:
     part = Part("sink-query-1", 1000, 7, is_two_phase=True)
     record = CommitRecord("run", 3, (part,), {0: "sink-query-1", 1: "sink-query-0"})
     assert encode_commit(record) == (
@@ -50,7 +50,7 @@ def test_the_format_stays_what_it_is() -> None:
         b'{"version":1,"run":"r","batch":1,"transactions":[],"slots":{"0":4}}',
     ],
 )
-def test_what_others_have_written_is_refused(value: bytes) -> None:
+def test_records_of_other_programs_are_refused(value: bytes) -> None:
     with pytest.raises(UnsupportedWriteError, match="commitLogTopic"):
         decode_commit(value)
 

@@ -1,4 +1,4 @@
-"""Workers and drivers are killed at every step of a batch; a restart goes on as if nothing was."""
+"""Workers and drivers are killed at every step of a batch; a restart loses and repeats nothing."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from minikafka.testing import Broker
 from minikafka_client.sync import AdminClient
-from tests.live_broker import LiveBroker
 from tests.spark.sink.reading import values
 from tests.spark.sink.test_spark_write import start, write_texts
 from tests.spark.sink.trapped_source import STEPS, TrappedSource, pickle_by_value
@@ -34,7 +34,12 @@ class Scene:
     """A stream of text files on its way to a topic."""
 
     def __init__(
-        self, spark: SparkSession, broker: LiveBroker, topic: str, folder: Path, admin: AdminClient
+        self,
+        spark: SparkSession,
+        broker: Broker,
+        topic: str,
+        folder: Path,
+        admin: AdminClient,
     ) -> None:
         self.topic = topic
         self.texts = folder / "in"
@@ -61,7 +66,7 @@ class Scene:
 @pytest.fixture
 def scene(
     spark: SparkSession,
-    broker: LiveBroker,
+    broker: Broker,
     make_topic: MakeTopic,
     admin: AdminClient,
     tmp_path: Path,
@@ -70,8 +75,8 @@ def scene(
 
 
 @pytest.mark.parametrize("step", WORKER_STEPS)
-def test_a_batch_is_seen_once_although_a_worker_was_killed(
-    scene: Scene, spark: SparkSession, broker: LiveBroker, step: str
+def test_a_batch_is_seen_once_if_a_worker_is_killed(
+    scene: Scene, spark: SparkSession, broker: Broker, step: str
 ) -> None:
     pickle_by_value()
     spark.dataSource.register(TrappedSource)
@@ -93,8 +98,8 @@ def test_a_batch_is_seen_once_although_a_worker_was_killed(
 
 @pytest.mark.timeout(PATIENCE_S + 100)
 @pytest.mark.parametrize("step", JVM_STEPS)
-def test_a_batch_is_seen_once_although_its_driver_was_killed(
-    scene: Scene, broker: LiveBroker, tmp_path: Path, step: str
+def test_a_batch_is_seen_once_if_its_driver_is_killed(
+    scene: Scene, broker: Broker, tmp_path: Path, step: str
 ) -> None:
     paths = scene.texts, scene.checkpoint, tmp_path / "spark"
     killed = subprocess.run(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from minikafka import testing
 from minikafka_client.sync import AdminClient
 from minikafka_client.types import NewTopic
 from pyspark_minikafka.options import Options
@@ -16,7 +17,7 @@ from pyspark_minikafka.sink.input_schema import InputColumns
 from pyspark_minikafka.sink.kafka import RealDriverKafka, RealTaskKafka, transactional_id
 from pyspark_minikafka.sink.protocol import Place, Result
 from pyspark_minikafka.sink.settings import SinkSettings, stream_settings
-from tests.live_cluster import LiveCluster
+from tests.kit.live import check_logs
 from tests.spark.sink.reading import values
 
 QUERY = "query"
@@ -27,13 +28,13 @@ Kill = Callable[[], None]
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Generator[LiveCluster]:
+def cluster(tmp_path: Path) -> Generator[testing.Cluster]:
     settings = {
         "transaction.two.phase.commit.enable": "true",
         "transaction.state.log.num.partitions": "3",
         "min.insync.replicas": "2",
     }
-    with LiveCluster(tmp_path / "cluster", settings=settings) as running:
+    with testing.cluster(3, settings, directory=tmp_path / "cluster") as running:
         yield running
 
 
@@ -57,7 +58,7 @@ def run_task(settings: SinkSettings, batch_id: int, task: int, kill: Kill | None
 
 @pytest.mark.timeout(600)
 @pytest.mark.slow
-def test_batches_are_seen_once_although_brokers_die(cluster: LiveCluster) -> None:
+def test_batches_are_seen_once_if_brokers_die(cluster: testing.Cluster) -> None:
     with AdminClient(cluster.bootstrap) as admin:
         admin.create_topics([NewTopic("rows", PARTITIONS, 3)])
     settings = stream_settings(
@@ -84,8 +85,8 @@ def test_batches_are_seen_once_although_brokers_die(cluster: LiveCluster) -> Non
             protocol.commit(kafka, batch_id, results)
         written += [f"{batch_id}-{task}-{n:02}" for task in range(2) for n in range(ROWS)]
         if step != "calm":
-            cluster.start_node(victim)
+            cluster.start(victim)
         assert values(cluster.bootstrap, "rows") == sorted(written)
     with AdminClient(cluster.bootstrap) as admin:
         assert admin.list_transactions(states=["Ongoing"]) == []
-    cluster.check_logs()
+    check_logs(cluster)

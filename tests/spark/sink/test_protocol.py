@@ -14,7 +14,7 @@ SEEDS = int(os.environ.get("MINIKAFKA_SINK_SEEDS", "20"))
 
 
 @pytest.mark.parametrize("allows_two_phases", [True, False], ids=["two-phase", "one-phase"])
-def test_every_row_is_seen_once_whoever_dies_when(allows_two_phases: bool) -> None:
+def test_every_row_is_seen_once_whichever_process_dies(allows_two_phases: bool) -> None:
     for seed in range(SEEDS):
         play(Random(seed), allows_two_phases=allows_two_phases, seed=seed)
 

@@ -28,7 +28,7 @@ class BlindTaskKafka(ModelTaskKafka):
 
 
 class Story:
-    """What tasks and drivers do, one after the other."""
+    """Runs tasks and drivers one after the other."""
 
     def __init__(self, *, allows_two_phases: bool = True) -> None:
         self.kafka = ModelKafka(allows_two_phases=allows_two_phases)
@@ -52,7 +52,7 @@ class Story:
         protocol.commit(ModelDriverKafka(self.kafka, go_on), batch_id, results, **options)
 
     def driver(self, batch_id: int, *results: Result) -> Actor[None]:
-        """A driver that goes on step by step."""
+        """A driver that is run step by step."""
         return Actor(
             lambda pause: protocol.commit(ModelDriverKafka(self.kafka, pause), batch_id, results)
         )
@@ -68,7 +68,7 @@ def step_until(actor: Actor[None], is_so: Callable[[], object]) -> None:
         actor.step()
 
 
-def test_a_batch_is_seen_when_the_driver_says_so() -> None:
+def test_a_batch_becomes_visible_when_the_driver_commits_it() -> None:
     story = Story()
     results = [story.task(0, "a", "b"), story.task(0, "c", partition=1)]
     assert story.kafka.visible == []
@@ -76,7 +76,7 @@ def test_a_batch_is_seen_when_the_driver_says_so() -> None:
     assert sorted(story.kafka.visible) == ["a", "b", "c"]
 
 
-def test_a_batch_that_is_recorded_is_not_written_again() -> None:
+def test_a_recorded_batch_is_not_written_again() -> None:
     story = Story()
     story.commit(0, story.task(0, "a"))
     again = story.task(0, "a", run="next")
@@ -85,7 +85,7 @@ def test_a_batch_that_is_recorded_is_not_written_again() -> None:
     assert story.kafka.visible == ["a"]
 
 
-def test_who_had_not_seen_the_record_writes_in_vain() -> None:
+def test_a_task_that_missed_the_record_writes_in_vain() -> None:
     story = Story()
     story.commit(0, story.task(0, "a"))
     again = story.task(0, "a", run="next", face=BlindTaskKafka)
@@ -126,14 +126,14 @@ def test_a_late_driver_records_nothing() -> None:
     assert (story.kafka.visible, story.open) == (["next"], [])
 
 
-def test_what_failed_attempts_leave_open_is_aborted() -> None:
+def test_transactions_of_failed_attempts_are_aborted() -> None:
     story = Story()
     story.task(0, "a", attempt=0)
     story.commit(0, story.task(0, "a", attempt=1))
     assert (story.kafka.visible, story.open) == (["a"], [])
 
 
-def test_what_failed_attempts_leave_open_is_aborted_by_who_repeats_the_batch() -> None:
+def test_a_repeated_batch_aborts_what_failed_attempts_leave_open() -> None:
     story = Story()
     story.task(0, "a", attempt=0)
     driver = story.driver(0, story.task(0, "a", attempt=1))
@@ -144,7 +144,7 @@ def test_what_failed_attempts_leave_open_is_aborted_by_who_repeats_the_batch() -
     assert (story.kafka.visible, story.open) == (["a"], [])
 
 
-def test_a_second_first_attempt_does_not_end_what_the_first_has_prepared() -> None:
+def test_a_second_first_attempt_does_not_end_a_prepared_transaction() -> None:
     story = Story()
     story.commit(0, story.task(0, "a"))
     first = story.task(1, "b")
@@ -154,7 +154,7 @@ def test_a_second_first_attempt_does_not_end_what_the_first_has_prepared() -> No
     assert (story.kafka.visible, story.open) == (["a", "b"], [])
 
 
-def test_a_recorded_part_whose_id_was_taken_over_is_committed_all_the_same() -> None:
+def test_a_recorded_part_is_committed_even_if_its_id_was_taken_over() -> None:
     story = Story()
     story.commit(0, story.task(0, "a"))
     driver = story.driver(1, story.task(1, "b"))
@@ -187,7 +187,7 @@ def test_transactional_ids_are_used_again(two_phases: bool, ids: int) -> None:
 
 
 @pytest.mark.parametrize("two_phases", [True, False])
-def test_a_stage_that_is_tried_again_has_first_attempts_too(two_phases: bool) -> None:
+def test_a_repeated_stage_has_first_attempts_too(two_phases: bool) -> None:
     story = Story(allows_two_phases=two_phases)
     story.commit(0, story.task(0, "a"))
     first = story.task(1, "b")
@@ -203,14 +203,14 @@ class StaleDriverKafka(ModelDriverKafka):
         return None
 
 
-def test_a_recorded_batch_is_committed_although_its_record_was_not_shown_to_the_driver() -> None:
+def test_a_recorded_batch_is_committed_even_if_a_stale_broker_hides_its_record() -> None:
     story = Story()
     driver = story.driver(0, story.task(0, "a"))
     step_until(driver, lambda: story.kafka.commits)
     driver.kill()  # before it commits the parts
     again = story.task(0, "a", run="next")
     assert again.part is None
-    with pytest.raises(StaleLogError, match="can be started again"):
+    with pytest.raises(StaleLogError, match="restart the query"):
         protocol.commit(StaleDriverKafka(story.kafka, go_on), 0, [again])
     story.commit(0, story.task(0, "a", run="third"))
     story.commit(1, story.task(1, "b", run="third"))
@@ -257,7 +257,7 @@ def test_a_failed_batch_is_aborted_unless_it_is_recorded(is_recorded: bool) -> N
     assert (story.kafka.visible, story.open) == (["a"], [])
 
 
-def test_a_recorded_transaction_that_timed_out_is_told_of() -> None:
+def test_a_recorded_transaction_that_timed_out_is_reported() -> None:
     story = Story(allows_two_phases=False)
     results = [story.task(0, "a"), story.task(0, "b", partition=1)]
     driver = story.driver(0, *results)
@@ -273,7 +273,7 @@ def test_a_recorded_transaction_that_timed_out_is_told_of() -> None:
     assert story.kafka.visible == ["c"]
 
 
-def test_what_is_prepared_with_two_phases_does_not_time_out() -> None:
+def test_transactions_with_two_phases_do_not_time_out() -> None:
     story = Story()
     driver = story.driver(0, story.task(0, "a"))
     step_until(driver, lambda: story.kafka.commits)

@@ -10,9 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from minikafka.testing import Broker
 from minikafka_client.partitioner import partition_for_key
 from minikafka_client.sync import AdminClient
-from tests.live_broker import LiveBroker
 from tests.spark.sink.reading import committed, values
 
 MakeTopic = Callable[..., str]
@@ -23,8 +23,8 @@ def write_texts(folder: Path, batch: int, *lines: str) -> None:
     (folder / f"{batch}.txt").write_text("\n".join(lines) + "\n")
 
 
-def start(rows: DataFrame, broker: LiveBroker, checkpoint: Path, **options: str) -> StreamingQuery:
-    """Write whatever there is, and wait."""
+def start(rows: DataFrame, broker: Broker, checkpoint: Path, **options: str) -> StreamingQuery:
+    """Write all available rows, and wait."""
     writer = rows.writeStream.format("minikafka").trigger(availableNow=True)
     writer = writer.option("kafka.bootstrap.servers", broker.bootstrap)
     query = writer.options(**options, checkpointLocation=str(checkpoint)).start()
@@ -38,7 +38,7 @@ def texts(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def test_a_batch_with_all_columns(
-    spark: SparkSession, broker: LiveBroker, make_topic: MakeTopic
+    spark: SparkSession, broker: Broker, make_topic: MakeTopic
 ) -> None:
     one, two = make_topic(4), make_topic(2)
     rows = spark.sql(
@@ -64,9 +64,7 @@ def test_a_batch_with_all_columns(
     }
 
 
-def test_a_batch_of_many_rows(
-    spark: SparkSession, broker: LiveBroker, make_topic: MakeTopic
-) -> None:
+def test_a_batch_of_many_rows(spark: SparkSession, broker: Broker, make_topic: MakeTopic) -> None:
     topic = make_topic(3)
     rows = spark.range(0, 30_000, 1, 2).selectExpr("cast(id as string) value")
     writer = rows.write.format("minikafka").mode("append").option("topic", topic)
@@ -81,7 +79,7 @@ def test_a_batch_of_many_rows(
     [
         ("'k' as key", "append", {"topic": "t"}, "the column 'value' is missing"),
         ("'v' as value", "append", {}, "the option 'topic' is missing"),
-        ("'v' as value", "overwrite", {"topic": "t"}, "topics, which only grow"),
+        ("'v' as value", "overwrite", {"topic": "t"}, "a topic cannot be overwritten"),
         ("'v' as value", "append", {"topic": "t", "topics": "t"}, "did you mean 'topic'"),
         (
             "'v' as value, string(null) as topic",
@@ -92,9 +90,9 @@ def test_a_batch_of_many_rows(
         ("'v' as value, 9 as partition", "append", {"topic": "{topic}"}, "the partitions 0 to 1"),
     ],
 )
-def test_what_cannot_be_written_is_told(
+def test_rows_that_cannot_be_written_are_reported(
     spark: SparkSession,
-    broker: LiveBroker,
+    broker: Broker,
     make_topic: MakeTopic,
     columns: str,
     mode: str,
@@ -114,9 +112,9 @@ def test_what_cannot_be_written_is_told(
     [{"deliveryGuarantee": "at-least-once"}, {}, {"twoPhaseCommit": "off"}],
     ids=["at-least-once", "two-phase", "one-phase"],
 )
-def test_a_stream_is_written_and_goes_on_after_a_restart(
+def test_a_written_stream_continues_after_a_restart(
     spark: SparkSession,
-    broker: LiveBroker,
+    broker: Broker,
     make_topic: MakeTopic,
     admin: AdminClient,
     tmp_path: Path,
@@ -136,8 +134,8 @@ def test_a_stream_is_written_and_goes_on_after_a_restart(
     assert states == (set() if "deliveryGuarantee" in options else {"CompleteCommit"})
 
 
-def test_a_checkpoint_that_was_set_back_is_told_of(
-    spark: SparkSession, broker: LiveBroker, make_topic: MakeTopic, tmp_path: Path
+def test_a_restored_older_checkpoint_is_refused(
+    spark: SparkSession, broker: Broker, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     topic, folder, checkpoint = make_topic(1), tmp_path / "in", tmp_path / "checkpoint"
     for batch in range(2):

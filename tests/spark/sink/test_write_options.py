@@ -1,4 +1,4 @@
-"""Which options and columns a write may have, and what is said of the others."""
+"""Options and columns of a write, and error messages for wrong ones."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pyspark.sql.types import (
 from pyspark_minikafka.errors import OptionError, SchemaError
 from pyspark_minikafka.options import Options
 from pyspark_minikafka.sink import make_batch_writer, make_stream_writer
+from pyspark_minikafka.sink.at_least_once import AtLeastOnceWriter
 from pyspark_minikafka.sink.errors import UnsupportedWriteError
 from pyspark_minikafka.sink.exactly_once import ExactlyOnceWriter
 from pyspark_minikafka.sink.input_schema import InputColumns, input_columns
-from pyspark_minikafka.sink.plain import AtLeastOnceWriter
 from pyspark_minikafka.sink.settings import batch_settings, stream_settings
 
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -51,7 +51,7 @@ def test_columns_are_found_by_their_names() -> None:
     assert input_columns(VALUE, "t") == InputColumns(0)
 
 
-def test_the_option_topic_replaces_the_column() -> None:
+def test_the_option_topic_overrides_the_column() -> None:
     assert input_columns(ALL, "t").topic is None
 
 
@@ -77,13 +77,13 @@ def test_wrong_columns_are_refused(columns: StructType, topic: str | None, messa
         input_columns(columns, topic)
 
 
-def test_only_append_is_for_topics() -> None:
+def test_topics_cannot_be_overwritten() -> None:
     with pytest.raises(UnsupportedWriteError, match=r"mode\('append'\)"):
         make_batch_writer(options(topic="t"), VALUE, overwrite=True)
     make_stream_writer(options(topic="t"), VALUE, overwrite=True)
 
 
-def test_streams_are_written_exactly_once_unless_said_otherwise() -> None:
+def test_streams_are_written_exactly_once_by_default() -> None:
     given = options(topic="t")
     assert isinstance(make_stream_writer(given, VALUE, overwrite=False), ExactlyOnceWriter)
     given = options(topic="t", deliveryGuarantee="At-Least-Once")
@@ -97,11 +97,14 @@ def test_streams_are_written_exactly_once_unless_said_otherwise() -> None:
         ({"deliveryGuarantee": "once"}, "exactly-once or at-least-once"),
         ({"kafka.transactional.id": "x"}, "set sinkId"),
         ({"topic": " "}, "topic is empty"),
-        ({"sinkId": "x" * 201}, "201 letters"),
+        ({"sinkId": "x" * 201}, "201 characters"),
         ({"kafka.acks": "1"}, "needs kafka.acks=all"),
         ({"kafka.compression.type": "zip"}, "none, gzip, snappy, lz4, zstd"),
         ({"kafka.key.serializer": "x"}, "cannot be set"),
         ({"twoPhaseCommit": "yes"}, "auto or required or off"),
+        ({"kafka.partitioner.class": "com.example.Mine"}, "Java classes cannot be used"),
+        ({"kafka.partitioner.ignore.keys": "1"}, "true or false"),
+        ({"path": "orders"}, "'orders' was given as a path"),
     ],
 )
 def test_wrong_options_are_refused(given: dict[str, str], message: str) -> None:
@@ -109,12 +112,29 @@ def test_wrong_options_are_refused(given: dict[str, str], message: str) -> None:
         stream_settings(options(**{"topic": "t", **given}))
 
 
+@pytest.mark.parametrize(
+    ("given", "partitioning"),
+    [
+        ({}, "default"),
+        ({"kafka.partitioner.ignore.keys": "false"}, "default"),
+        ({"kafka.partitioner.ignore.keys": "true"}, "sticky"),
+        (
+            {"kafka.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"},
+            "round-robin",
+        ),
+    ],
+)
+def test_kafkas_own_partitioners_can_be_chosen(given: dict[str, str], partitioning: str) -> None:
+    settings = stream_settings(options(**{"topic": "t", **given}))
+    assert settings.kafka.partitioning() == partitioning
+
+
 def test_a_batch_cannot_be_written_exactly_once() -> None:
     with pytest.raises(OptionError, match="availableNow"):
         batch_settings(options(topic="t", deliveryGuarantee="exactly-once"))
 
 
-def test_properties_of_kafkas_producer_are_used() -> None:
+def test_producer_properties_are_used() -> None:
     settings = stream_settings(
         options(
             topic="t",
@@ -128,6 +148,6 @@ def test_properties_of_kafkas_producer_are_used() -> None:
         )
     )
     found = settings.producer_options()
-    assert (found["acks"], found["batch_size_bytes"], found["compression"]) == (1, 1000, "lz4")
+    assert (found["acks"], found["batch_size"], found["compression_type"]) == (1, 1000, "lz4")
     assert found["request_timeout_ms"] == 5
     assert (settings.batch_size_bytes, settings.compression.name) == (1000, "LZ4")

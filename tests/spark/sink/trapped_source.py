@@ -1,8 +1,8 @@
-"""The data source with a trap: at a step of the sink, a worker dies, or the whole driver does.
+"""The data source with a trap: a worker or the whole driver dies at a step of the sink.
 
-The options ``step`` and ``victim`` say which step (see `STEPS`) and who dies: ``worker``, as a
-process that is killed, or ``jvm``, the driver's, and this worker with it. With ``failsFirst`` the
-first attempt of every task fails when it has written everything.
+The option ``step`` selects the step (see `STEPS`), and ``victim`` the process: ``worker``, or
+``jvm``, the driver's, and this worker with it. With ``failsFirst`` the first attempt of every task
+fails after it has written everything.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ STEPS: Final[dict[str, tuple[str, str]]] = {
     "half-committed": ("RealDriverKafka", "commit_parts"),
     "committed": ("RealDriverKafka", "commit_parts"),
 }
-"""What was done last before the death."""
+"""The last step before the death."""
 
 
 def pickle_by_value() -> None:
-    """Let workers have this module without importing it."""
+    """Pickle this module by value, because workers cannot import it."""
     register: Callable[[ModuleType], None] = cloudpickle.register_pickle_by_value
     register(sys.modules[__name__])
 
 
 def die(victim: str) -> None:
-    """Kill the victim, and this process."""
+    """Kill the victim and this process."""
     process, name = os.getpid(), ""
     while victim == "jvm" and name != "java":
         status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
@@ -59,7 +59,7 @@ def die(victim: str) -> None:
 
 
 def set_trap(step: str, victim: str) -> None:
-    """Let this worker die when it comes to the step."""
+    """Kill this worker at the step."""
     owner_name, name = STEPS[step]
     owner = getattr(kafka, owner_name)
     function: Callable[..., Any] = getattr(owner, name)
@@ -67,8 +67,8 @@ def set_trap(step: str, victim: str) -> None:
     def trapped(face: Any, *arguments: Any) -> None:
         if step == "half-committed":
             function(face, arguments[0][:1])
-        elif step == "in-doubt":  # the record is sent, and never committed
-            setattr(TransactionalWriter, "commit", TransactionalWriter.flush)  # noqa: B010 - a trap, which types forbid
+        elif step == "in-doubt":  # the record is sent, but never committed
+            setattr(TransactionalWriter, "commit", TransactionalWriter.flush)  # noqa: B010 - types forbid the trap
             function(face, *arguments)
         else:
             function(face, *arguments)
@@ -78,7 +78,7 @@ def set_trap(step: str, victim: str) -> None:
 
 
 class TrappedWriter(ExactlyOnceWriter):
-    """Sets the trap where it works."""
+    """Sets the trap in the worker."""
 
     step: str
     victim: str
@@ -91,7 +91,7 @@ class TrappedWriter(ExactlyOnceWriter):
         message = super().write(iterator)
         context = TaskContext.get()
         if self.fails_first and context is not None and context.attemptNumber() == 0:
-            raise RuntimeError("the first attempt fails, when everything is written")
+            raise RuntimeError("the first attempt fails after everything is written")
         return message
 
     def commit(

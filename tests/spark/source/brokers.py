@@ -1,4 +1,4 @@
-"""Brokers that exist in a table only: what the driver would ask real ones."""
+"""Brokers that are only a table, for the driver's lookups."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ class Log:
     end: int = 0
     epoch: int = 0
     epoch_ends: tuple[tuple[int, int], ...] = ()
-    """Epoch, and the offset behind its last record."""
+    """Epochs, and the offset after the last record of each."""
 
 
 class Table(Lookups):
     """Answers from a table, in which the record at offset n has the timestamp n.
 
     Attributes:
-        logs: the partitions that there are.
-        topic_ids: of the topics.
-        missing: topics that are asked for and do not exist.
+        logs: the existing partitions.
+        missing: requested topics that do not exist.
     """
 
     def __init__(self, **topics: list[int]) -> None:
@@ -64,6 +63,6 @@ class Table(Lookups):
         return {each: dict(self.logs[each].epoch_ends).get(e, -1) for each, e in epochs.items()}
 
     def append(self, records: int, partitions: Collection[TopicPartition] | None = None) -> None:
-        """So many records to each partition."""
+        """Append a number of records to each partition."""
         for each in partitions or self.logs:
             self.logs[each].end += records

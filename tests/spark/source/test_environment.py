@@ -1,4 +1,4 @@
-"""Importing costs nothing, and a Python that is not set up is told in one line."""
+"""The import is light, and a missing package is reported in one line."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ def imported_by(program: str) -> set[str]:
     return set(subprocess.run(run, capture_output=True, text=True, check=True).stdout.split())
 
 
-def test_importing_the_package_imports_nothing() -> None:
+def test_importing_the_package_imports_nothing_heavy() -> None:
     more = imported_by("import pyspark_minikafka") - imported_by("")
     assert not more.intersection((*HEAVY, "pyspark"))
 
 
-def test_the_source_that_spark_looks_for_in_every_session_imports_spark_only() -> None:
+def test_the_source_module_imports_only_spark() -> None:
     before = imported_by("import pyspark.sql.datasource, pyspark.sql.types")
     more = imported_by("from pyspark_minikafka import DefaultSource") - before
     assert {name for name in more if not name.startswith("pyspark")} == set()
 
 
-def test_other_names_are_not_there() -> None:
+def test_the_package_has_no_other_names() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Source'"):
         _ = pyspark_minikafka.Source
 
 
-def test_a_missing_package_is_told_with_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(environment, "find_spec", lambda name: None if name == "pyarrow" else name)
     with pytest.raises(EnvironmentMismatchError) as caught:
         check_packages()
@@ -45,7 +47,7 @@ def test_a_missing_package_is_told_with_the_interpreter(monkeypatch: pytest.Monk
     assert "PYSPARK_PYTHON" in str(caught.value)
 
 
-def test_a_worker_with_another_version_is_told_with_both() -> None:
+def test_a_version_mismatch_is_reported_with_both_versions() -> None:
     check_worker(connector_version())
     with pytest.raises(EnvironmentMismatchError, match=r"the driver has minikafka 99\.0"):
         check_worker("99.0")

@@ -1,4 +1,4 @@
-"""Predicates narrow what is read, and never leave out a row for which they hold."""
+"""Predicates narrow a read, and never drop a row for which they hold."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def filters(draw: st.DrawFn) -> Filter:
 
 
 def holds(one: Filter, row: dict[str, Any]) -> bool:
-    """What SQL says; no column of the rows is null."""
+    """Evaluate as SQL does; no column of the rows is null."""
     if isinstance(one, Not):
         return not holds(one.child, row)
     value = row[one.attribute[0]]  # type: ignore[attr-defined]  # all others have one
@@ -102,7 +102,7 @@ def holds(one: Filter, row: dict[str, Any]) -> bool:
     given_filters=st.lists(filters(), max_size=4),
     milliseconds=st.lists(st.integers(0, 10), min_size=1, max_size=10),
 )
-def test_no_row_is_left_out_for_which_all_predicates_hold(
+def test_no_row_that_satisfies_all_predicates_is_dropped(
     given_filters: list[Filter], milliseconds: list[int]
 ) -> None:
     narrowing = Narrowing()
@@ -126,7 +126,7 @@ def test_no_row_is_left_out_for_which_all_predicates_hold(
                 assert max(starts[each], first) <= offset < ends[each]
 
 
-def test_predicates_do_narrow() -> None:
+def test_predicates_narrow_the_partitions_and_offsets() -> None:
     narrowing = Narrowing()
     for one in (
         EqualTo(("topic",), "a"),
@@ -170,7 +170,7 @@ def test_the_last_microsecond_of_a_far_second_is_not_rounded_up() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "5", 5.5, True, datetime(2020, 1, 1)])
-def test_values_that_are_not_understood_are_left_to_spark(value: object) -> None:
+def test_unsupported_values_are_left_to_spark(value: object) -> None:
     narrowing = Narrowing()
     for name in ("offset", "timestamp"):
         narrowing.add(EqualTo((name,), value))
@@ -179,7 +179,7 @@ def test_values_that_are_not_understood_are_left_to_spark(value: object) -> None
     assert narrowing == Narrowing()
 
 
-def test_the_pushdown_looks_like_none_to_a_spark_that_does_not_push() -> None:
+def test_a_spark_without_pushdown_does_not_see_the_method() -> None:
     pushdown = FilterPushdown(Narrowing())
     assert pushdown.__func__ is DataSourceReader.pushFilters
     assert pickle.loads(pickle.dumps(pushdown)).narrowing == Narrowing()

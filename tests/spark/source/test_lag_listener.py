@@ -1,4 +1,4 @@
-"""The lag of streams, from what Spark reports of them; without Spark."""
+"""The lag of streams, computed from progress events; without Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def progress(end: object, latest: object, name: str | None = "orders") -> dict[s
     return {"id": "q-1", "name": name, "batchId": 3, "sources": [source, {"endOffset": 5}]}
 
 
-def test_the_lag_is_what_lies_between_the_batch_and_the_ends() -> None:
+def test_the_lag_is_the_distance_from_the_batch_to_the_ends() -> None:
     end = {"t": {"0": 5, "1": 9}, "$minikafka": {"version": 1, "from": {"t": {"0": 2}}}}
     latest = {"t": {"0": 8, "1": 9}, "u": {"0": 4}}
     found = lag_of(progress(json.dumps(end), latest))
@@ -28,6 +28,9 @@ def test_the_lag_is_what_lies_between_the_batch_and_the_ends() -> None:
         TopicPartition("u", 0): 0,
     }
     assert (found.total, found.rows_read, found.batch_id) == (3, 7, 3)
+    assert (found.min_offsets_behind_latest, found.max_offsets_behind_latest) == (0, 3)
+    assert found.avg_offsets_behind_latest == 1.0
+    assert Lag("q", "id", 0, 0).avg_offsets_behind_latest == 0.0
 
 
 def test_other_sources_have_no_lag() -> None:
@@ -35,17 +38,17 @@ def test_other_sources_have_no_lag() -> None:
     assert lag_of(progress('{"logOffset": 3}', '{"logOffset": 4}')) is None
 
 
-def test_a_listener_keeps_the_latest_and_survives_what_listens_to_it() -> None:
-    told: list[Lag] = []
+def test_a_listener_keeps_the_latest_lag_and_survives_a_failing_callback() -> None:
+    reported: list[Lag] = []
 
-    def tell(lag: Lag) -> None:
-        told.append(lag)
+    def report(lag: Lag) -> None:
+        reported.append(lag)
         raise ValueError("a bug elsewhere")
 
-    listener = LagListener(tell)
+    listener = LagListener(report)
     for end in (1, 2):
         document = json.dumps(progress({"t": {"0": end}}, {"t": {"0": 4}}, name=None))
         event = SimpleNamespace(progress=SimpleNamespace(json=document))
         listener.onQueryProgress(cast("QueryProgressEvent", event))
-    assert [lag.total for lag in told] == [3, 2]
-    assert listener.lags == {"q-1": told[-1]}
+    assert [lag.total for lag in reported] == [3, 2]
+    assert listener.lags == {"q-1": reported[-1]}

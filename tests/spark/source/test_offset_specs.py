@@ -30,13 +30,13 @@ def test_offsets_of_each_partition_are_json() -> None:
     }
 
 
-def test_words_may_be_in_any_case() -> None:
+def test_words_are_case_insensitive() -> None:
     assert starting(startingOffsets="Latest").kind is SpecKind.LATEST
     assert starting(startingOffsets="EARLIEST").kind is SpecKind.EARLIEST
     assert starting().kind is SpecKind.EARLIEST
 
 
-def test_a_timestamp_for_all_comes_before_timestamps_and_these_before_offsets() -> None:
+def test_a_timestamp_for_all_overrides_timestamps_which_override_offsets() -> None:
     given = {"startingOffsets": "latest"}
     assert starting(**given).kind is SpecKind.LATEST
     given["startingOffsetsByTimestamp"] = '{"a":{"0":1000}}'
@@ -63,7 +63,7 @@ def test_a_timestamp_for_all_comes_before_timestamps_and_these_before_offsets() 
         pytest.param("[" * 100_000, id="deep"),
     ],
 )
-def test_json_of_another_form_is_told_with_an_example(text: str) -> None:
+def test_malformed_json_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(OptionError, match=r"^startingOffsets=.* it is JSON like") as caught:
         starting(startingOffsets=text)
     assert '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}' in str(caught.value)
@@ -71,12 +71,12 @@ def test_json_of_another_form_is_told_with_an_example(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["{x", '{"a":{"0":1}}', "{}", '{"a":[]}', '{"a":["0"]}'])
-def test_partitions_of_another_form_are_told_with_an_example(text: str) -> None:
+def test_malformed_partitions_are_refused_with_an_example(text: str) -> None:
     with pytest.raises(OptionError, match=r"^assign=.* it is JSON like"):
         offset_specs.assigned(text)
 
 
-def test_offsets_below_the_two_words_are_refused() -> None:
+def test_offsets_below_minus_two_are_refused() -> None:
     with pytest.raises(OptionError, match="partition 0 of topic 'a' is -3; it is at least -2"):
         starting(startingOffsets='{"a":{"0":-3}}')
     with pytest.raises(OptionError, match="is -1; it is at least 0"):
@@ -87,14 +87,12 @@ def test_offsets_below_the_two_words_are_refused() -> None:
     ("given", "message"),
     [
         ({"startingOffsets": "latest"}, "a batch would read nothing"),
-        ({"startingOffsets": '{"a":{"0":-1}}'}, "is -1 (latest), which a batch cannot have here"),
+        ({"startingOffsets": '{"a":{"0":-1}}'}, "is -1 (latest), which a batch does not accept"),
         ({"endingOffsets": "earliest"}, "makes an empty batch"),
-        ({"endingOffsets": '{"a":{"0":-2}}'}, "is -2 (earliest), which a batch cannot have here"),
+        ({"endingOffsets": '{"a":{"0":-2}}'}, "is -2 (earliest), which a batch does not accept"),
     ],
 )
-def test_a_batch_has_a_start_and_an_end_with_something_between(
-    given: dict[str, str], message: str
-) -> None:
+def test_a_batch_must_not_be_empty_by_its_options(given: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         batch_options(Options({"kafka.bootstrap.servers": "b:1", "subscribe": "a", **given}))
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""What tasks read is what there is to read, in pieces that Spark can do something with."""
+"""Tasks together read exactly the given ranges, in pieces of the wanted sizes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_small_partitions_share_a_task_and_large_ones_do_not() -> None:
     assert sorted(tasks) == sorted([(ranges[1],), (ranges[0], ranges[2], ranges[3]), (ranges[4],)])
 
 
-def test_as_many_tasks_as_wanted_stay() -> None:
+def test_sharing_keeps_the_wanted_number_of_tasks() -> None:
     ranges = [span(index, 0, 10) for index in range(4)]
     for wanted in (1, 2, 3, 4):
         tasks = plan_tasks(
@@ -81,7 +81,7 @@ def test_a_large_partition_is_cut_more_often_than_a_small_one() -> None:
     assert [len([t for t in tasks if t[0].partition.partition == p]) for p in (0, 1)] == [9, 1]
 
 
-def test_nothing_to_read_is_no_task() -> None:
+def test_empty_ranges_make_no_task() -> None:
     partition = TopicPartition("t", 0)
     assert between({partition: 7}, {partition: 7}) == []
     assert between({partition: 9}, {partition: 7}) == []
@@ -91,7 +91,7 @@ def test_nothing_to_read_is_no_task() -> None:
     )
 
 
-def test_pieces_that_touch_are_one_in_a_task() -> None:
+def test_adjacent_pieces_are_merged_in_a_task() -> None:
     pieces = [span(0, 0, 5), span(0, 5, 9), span(1, 0, 3), span(1, 4, 5)]
     [task] = plan_tasks(
         pieces, min_partitions=None, max_records_per_partition=None, min_records_per_task=100

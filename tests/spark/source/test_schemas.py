@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from pyspark_minikafka.columns.names import COLUMN_NAMES
+from pyspark_minikafka.columns import COLUMN_NAMES
 from pyspark_minikafka.errors import SchemaError
 from pyspark_minikafka.schemas import SPARK_TYPES, arrow_schema, check_schema
 
@@ -18,7 +18,7 @@ schemas = st.lists(
 
 
 @given(schemas)
-def test_arrow_batches_look_as_spark_wants_them(schema: StructType) -> None:
+def test_arrow_batches_have_the_schema_that_spark_expects(schema: StructType) -> None:
     check_schema(schema)
     assert arrow_schema(schema) == to_arrow_schema(schema, timezone="UTC")
 
@@ -28,14 +28,14 @@ def test_arrow_batches_look_as_spark_wants_them(schema: StructType) -> None:
     [
         ("valeu binary", "there is no column 'valeu'; did you mean 'value'?"),
         ("zz integer", "there is no column 'zz'; there are key, value, topic,"),
-        ("offset integer", "column 'offset' is bigint, not int; read it as it is, and cast it"),
+        ("offset integer", "column 'offset' is bigint, not int; cast it in the query instead"),
     ],
 )
-def test_columns_that_there_are_not_are_told(ddl: str, message: str) -> None:
+def test_unknown_columns_and_types_are_refused(ddl: str, message: str) -> None:
     name, type_ = ddl.split()
     schema = StructType().add(name, type_)
     with pytest.raises(SchemaError) as caught:
         check_schema(schema)
     assert message in str(caught.value)
-    with pytest.raises(SchemaError, match="it has no column"):
+    with pytest.raises(SchemaError, match="schema: it is empty"):
         check_schema(StructType())

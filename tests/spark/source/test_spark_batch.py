@@ -10,17 +10,17 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from minikafka.testing import Broker
 from minikafka_client.sync import AdminClient, Producer, Writer
 from minikafka_client.types import TopicPartition
-from pyspark_minikafka.columns.names import COLUMN_NAMES
-from tests.live_broker import LiveBroker
+from pyspark_minikafka.columns import COLUMN_NAMES
 from tests.spark.conftest import MakeTopic
 
 T = 1_700_000_000_000
 
 
 class Topic:
-    """Three partitions with ten records each, one second apart, and readers of it."""
+    """A topic with three partitions of ten records each, one second apart."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, name: str) -> None:
         self.spark = spark
@@ -28,7 +28,7 @@ class Topic:
         self.name = name
 
     def fill(self) -> None:
-        with Writer(self.bootstrap, compression="lz4") as writer:
+        with Writer(self.bootstrap, compression_type="lz4") as writer:
             for offset in range(10):
                 for partition in range(3):
                     writer.send(
@@ -55,7 +55,7 @@ class Topic:
 
 
 @pytest.fixture(scope="module")
-def topic(spark: SparkSession, broker: LiveBroker, make_topic: MakeTopic) -> Topic:
+def topic(spark: SparkSession, broker: Broker, make_topic: MakeTopic) -> Topic:
     found = Topic(spark, broker.bootstrap, make_topic(3, prefix="batch"))
     found.fill()
     return found
@@ -69,7 +69,7 @@ def by_partition(topic: Topic, **offsets: int) -> str:
     return json.dumps({topic.name: {name[1:]: offset for name, offset in offsets.items()}})
 
 
-def test_all_columns_come_as_the_official_connector_has_them(topic: Topic) -> None:
+def test_all_columns_are_those_of_the_official_connector(topic: Topic) -> None:
     frame = topic.frame(includeHeaders="true")
     assert frame.schema.simpleString() == (
         "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,"
@@ -90,7 +90,7 @@ def test_all_columns_come_as_the_official_connector_has_them(topic: Topic) -> No
         assert (row.headers and [tuple(each) for each in row.headers]) == headers
 
 
-def test_offsets_and_timestamps_say_what_is_read(topic: Topic) -> None:
+def test_offsets_and_timestamps_bound_a_read(topic: Topic) -> None:
     starts, ends = by_partition(topic, p0=3, p1=-2, p2=9), by_partition(topic, p0=5, p1=2, p2=-1)
     frame = topic.frame(startingOffsets=starts, endingOffsets=ends)
     assert topic.offsets(frame) == {0: [3, 4], 1: [0, 1], 2: [9]}
@@ -114,13 +114,13 @@ def test_topics_are_assigned_or_found_by_a_pattern(topic: Topic, make_topic: Mak
     other = make_topic(1, prefix=topic.name)  # begins with the same letters
     with Writer(topic.bootstrap) as writer:
         writer.send(other, b"of another topic")
-    frame = topic.frame(subscribePattern=f"{topic.name}|no-such-topic")
+    frame = topic.frame(subscribePattern=f"^{topic.name}$|no-such-topic")
     assert {row.topic for row in frame.select("topic").collect()} == {topic.name}
-    frame = topic.frame(subscribePattern=f"{topic.name}.*")
+    frame = topic.frame(subscribePattern=f"{topic.name[1:]}(?!\\d)")  # anywhere in the name
     assert frame.count() == 31
 
 
-def test_only_the_columns_wanted_are_decoded(topic: Topic) -> None:
+def test_only_selected_columns_are_decoded(topic: Topic) -> None:
     frame = topic.frame(columns="offset,value")
     assert frame.columns == ["offset", "value"]
     assert {bytes(row.value) for row in frame.where("offset = 4").collect()} == {b"v4"}
@@ -131,7 +131,7 @@ def test_only_the_columns_wanted_are_decoded(topic: Topic) -> None:
     assert frame.count() == 30
 
 
-def test_tasks_are_as_many_as_asked_for(topic: Topic) -> None:
+def test_options_set_the_number_of_tasks(topic: Topic) -> None:
     def tasks(**options: str) -> int:
         frame = topic.frame(**options)
         assert frame.count() == 30
@@ -156,7 +156,7 @@ def test_tasks_are_as_many_as_asked_for(topic: Topic) -> None:
         ("key IS NULL AND partition > 1", {2: [0]}),
     ],
 )
-def test_predicates_narrow_what_is_read_and_never_what_comes(
+def test_predicates_narrow_the_read_and_never_the_result(
     topic: Topic, predicate: str, expected: dict[int, list[int]]
 ) -> None:
     conf = "spark.sql.python.filterPushdown.enabled"
@@ -167,9 +167,7 @@ def test_predicates_narrow_what_is_read_and_never_what_comes(
         topic.spark.conf.unset(conf)
 
 
-def test_aborted_transactions_are_left_out_unless_asked_for(
-    topic: Topic, make_topic: MakeTopic
-) -> None:
+def test_aborted_transactions_are_skipped_by_default(topic: Topic, make_topic: MakeTopic) -> None:
     name = make_topic(1, prefix="transactions")
     with Producer(topic.bootstrap, transactional_id=name) as producer:
         for value in (b"kept", b"aborted", b"kept too"):
@@ -191,7 +189,7 @@ def test_aborted_transactions_are_left_out_unless_asked_for(
     ]
 
 
-def test_records_that_are_gone_are_told_or_left_out(
+def test_lost_records_are_reported_or_skipped(
     topic: Topic, admin: AdminClient, make_topic: MakeTopic
 ) -> None:
     name = make_topic(1, prefix="shortened")
@@ -200,7 +198,9 @@ def test_records_that_are_gone_are_told_or_left_out(
             writer.send(name, b"v")
     admin.delete_records({TopicPartition(name, 0): 3})
     given: dict[str, Any] = {"subscribe": name, "startingOffsets": json.dumps({name: {"0": 1}})}
-    with pytest.raises(PySparkException, match=f"DataLossError.*before the first one of {name}-0"):
+    with pytest.raises(
+        PySparkException, match=f"DataLossError.*before the first record of {name}-0"
+    ):
         topic.frame(**given).count()
     assert topic.offsets(topic.frame(failOnDataLoss="false", **given)) == {0: [3, 4]}
     assert topic.offsets(topic.frame(subscribe=name)) == {0: [3, 4]}
@@ -219,7 +219,7 @@ def test_records_that_are_gone_are_told_or_left_out(
         ),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
+def test_errors_are_reported_in_one_line(
     topic: Topic, options: dict[str, str], message: str
 ) -> None:
     with pytest.raises(PySparkException) as caught:
@@ -228,8 +228,8 @@ def test_what_is_wrong_is_told_in_one_line(
     assert line.startswith(("pyspark_minikafka.errors.", "pyspark_minikafka.", "minikafka_client."))
 
 
-def test_a_column_of_another_type_is_told(topic: Topic) -> None:
+def test_a_column_of_another_type_is_refused(topic: Topic) -> None:
     reader = topic.spark.read.format("minikafka").schema("value string")
     options = {"kafka.bootstrap.servers": topic.bootstrap, "subscribe": topic.name}
-    with pytest.raises(PySparkException, match="column 'value' is binary, not string; read it"):
+    with pytest.raises(PySparkException, match="column 'value' is binary, not string; cast it"):
         reader.options(**options).load().count()

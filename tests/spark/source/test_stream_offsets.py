@@ -41,7 +41,7 @@ def test_an_offset_is_read_as_it_was_written(offset: StreamOffset) -> None:
 
 
 @given(numbers)
-def test_people_find_offsets_where_sparks_own_connector_puts_them(
+def test_offsets_are_where_sparks_own_connector_puts_them(
     offsets: dict[TopicPartition, int],
 ) -> None:
     written = StreamOffset(offsets, offsets, {"t": bytes(16)}, offsets).to_json()
@@ -53,16 +53,16 @@ def test_people_find_offsets_where_sparks_own_connector_puts_them(
     } == offsets
 
 
-def test_the_initial_offset_says_nothing() -> None:
+def test_the_initial_offset_has_no_offsets() -> None:
     assert INITIAL.to_json() == {METADATA_KEY: {"version": 1, "initial": True}}
     assert from_json(INITIAL.to_json()) is INITIAL
 
 
-def test_offsets_of_sparks_own_connector_are_understood() -> None:
+def test_offsets_of_sparks_own_connector_are_parsed() -> None:
     assert from_json({"t": {"0": 23}}) == StreamOffset({T0: 23})
 
 
-def test_this_is_how_version_1_looks() -> None:
+def test_the_format_of_version_1() -> None:
     offset = StreamOffset({T0: 23}, {T0: 5}, {"t": bytes(range(16))}, {T0: 3})
     assert json.dumps(offset.to_json()) == (
         '{"t": {"0": 23}, "$minikafka": {"version": 1, "from": {"t": {"0": 5}}, '
@@ -70,7 +70,7 @@ def test_this_is_how_version_1_looks() -> None:
     )
 
 
-def test_a_newer_version_is_told() -> None:
+def test_a_newer_version_is_refused() -> None:
     with pytest.raises(StreamOffsetError, match=r"offsets of version 2, this one reads up to 1"):
         from_json({METADATA_KEY: {"version": 2}})
 
@@ -91,6 +91,8 @@ def test_a_newer_version_is_told() -> None:
         {"logOffset": 5},
     ],
 )
-def test_offsets_of_something_else_are_told_with_what_to_do(given: object) -> None:
-    with pytest.raises(StreamOffsetError, match="which is none of this source; use another"):
+def test_offsets_of_another_source_are_refused_with_a_remedy(given: object) -> None:
+    with pytest.raises(
+        StreamOffsetError, match="which does not belong to this source; use another"
+    ):
         from_json(given)

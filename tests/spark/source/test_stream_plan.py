@@ -1,4 +1,4 @@
-"""What each batch of a stream reads: limits, new partitions, and records that are gone."""
+"""What each batch of a stream reads: limits, new partitions, and lost records."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka_client.types import TopicPartition
-from pyspark_minikafka.admission import available, limited
 from pyspark_minikafka.errors import DataLossError, OptionError
 from pyspark_minikafka.lookups import MissingTopicsError
 from pyspark_minikafka.options import Options
 from pyspark_minikafka.ranges import OffsetRange
 from pyspark_minikafka.source_options import stream_options
 from pyspark_minikafka.stream_offsets import INITIAL, StreamOffset, from_json
-from pyspark_minikafka.stream_plan import EVERYTHING, Admission, StreamPlan
+from pyspark_minikafka.stream_plan import EVERYTHING, Admission, StreamPlan, available, limited
 from tests.spark.source.brokers import Log, Table
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -37,7 +36,7 @@ def plan_on(table: Table, clock: Clock | None = None, **given: str) -> StreamPla
 def step(
     plan: StreamPlan, start: StreamOffset, admission: Admission = EVERYTHING
 ) -> tuple[StreamOffset, list[tuple[int, int, int]]]:
-    """One batch, as Spark does it: through JSON; its end, and what it reads."""
+    """Run a batch as Spark does, through JSON; returns its end and the ranges it reads."""
     end = plan.next(start, admission)
     if end is None:
         return start, []
@@ -63,17 +62,17 @@ def test_the_first_batch_begins_at_the_earliest_offsets_and_the_next_where_it_en
     assert step(plan, end)[1] == [(0, 10, 13), (1, 20, 23)]
 
 
-def test_what_latest_meant_is_in_the_first_batch_though_it_is_empty() -> None:
+def test_the_empty_first_batch_records_what_latest_meant() -> None:
     table = Table(t=[10, 20])
     end, read = step(plan_on(table, startingOffsets="latest"), INITIAL)
     assert read == []
     assert end.offsets == {T0: 10, T1: 20}
     table.append(1)
-    # The query is started again: nothing of what came in between is left out.
+    # After a restart, no record that arrived in between is skipped.
     assert step(plan_on(table, startingOffsets="latest"), end)[1] == [(0, 10, 11), (1, 20, 21)]
 
 
-def test_a_first_batch_that_is_repeated_reads_the_same_whatever_came_since() -> None:
+def test_a_repeated_first_batch_reads_the_same_records_despite_new_ones() -> None:
     table = Table(t=[10, 20])
     end, read = step(plan_on(table, startingOffsets="latest"), INITIAL)
     table.append(5)
@@ -81,11 +80,11 @@ def test_a_first_batch_that_is_repeated_reads_the_same_whatever_came_since() -> 
     assert [spans(each) for each in again.ranges(INITIAL, end)] == read
 
 
-def test_offsets_that_were_given_have_to_exist() -> None:
+def test_starting_offsets_must_exist() -> None:
     table = Table(t=[10, 20])
     table.logs[T0].start = 5
     given = '{"t":{"0":2,"1":-1}}'
-    with pytest.raises(DataLossError, match="t-0 have no such offsets as startingOffsets says"):
+    with pytest.raises(DataLossError, match="t-0 do not have the offsets of startingOffsets"):
         plan_on(table, startingOffsets=given).next(INITIAL, EVERYTHING)
     end, read = step(plan_on(table, failOnDataLoss="false", startingOffsets=given), INITIAL)
     assert read == [(0, 5, 10)]
@@ -96,21 +95,23 @@ def test_offsets_that_were_given_have_to_exist() -> None:
     ("text", "message"),
     [
         ('{"t":{"0":2}}', "must name every partition that is read, and leaves out t-1"),
-        ('{"t":{"0":2,"1":3,"2":0}}', "names what is not read: t-2"),
+        ('{"t":{"0":2,"1":3,"2":0}}', "names partitions that are not read: t-2"),
     ],
 )
-def test_offsets_that_are_given_are_those_of_all_partitions(text: str, message: str) -> None:
+def test_starting_offsets_must_name_all_partitions(text: str, message: str) -> None:
     with pytest.raises(OptionError) as caught:
         plan_on(Table(t=[10, 20]), startingOffsets=text).next(INITIAL, EVERYTHING)
     assert message in str(caught.value)
 
 
-def test_timestamps_say_where_a_stream_begins() -> None:
+def test_a_stream_can_begin_at_a_timestamp() -> None:
     table = Table(t=[10, 20])
     end, read = step(plan_on(table, startingTimestamp="8"), INITIAL)
     assert read == [(0, 8, 10), (1, 8, 20)]
     plan = plan_on(table, startingTimestamp="15")
-    with pytest.raises(OptionError, match="startingTimestamp: no record of t-0 is as late as 15"):
+    with pytest.raises(
+        OptionError, match="startingTimestamp: all records of t-0 are earlier than 15"
+    ):
         plan.next(INITIAL, EVERYTHING)
     plan = plan_on(table, startingTimestamp="15", startingOffsetsByTimestampStrategy="latest")
     end, read = step(plan, INITIAL)
@@ -118,7 +119,7 @@ def test_timestamps_say_where_a_stream_begins() -> None:
     assert end.offsets == {T0: 10, T1: 20}
 
 
-def test_a_query_that_ends_with_what_there_is_begins_no_later() -> None:
+def test_an_available_now_query_begins_at_the_end_it_has_frozen() -> None:
     table = Table(t=[10, 20])
     plan = plan_on(table, startingTimestamp="15")
     plan.freeze()
@@ -131,7 +132,7 @@ def test_a_query_that_ends_with_what_there_is_begins_no_later() -> None:
 # --- how much a batch reads -----------------------------------------------------------------------
 
 
-def test_a_batch_is_limited_and_the_rest_comes_in_the_next() -> None:
+def test_a_batch_is_limited_and_the_next_one_reads_the_rest() -> None:
     plan = plan_on(Table(t=[100, 300]))
     end, read = step(plan, INITIAL, Admission(offsets_max=40))
     assert read == [(0, 0, 10), (1, 0, 30)]
@@ -140,7 +141,7 @@ def test_a_batch_is_limited_and_the_rest_comes_in_the_next() -> None:
     assert step(plan, end)[1] == [(0, 20, 100), (1, 60, 300)]
 
 
-def test_with_too_little_a_batch_waits_until_there_is_enough() -> None:
+def test_a_batch_waits_until_the_minimum_is_available() -> None:
     table, clock = Table(t=[10, 0]), Clock()
     plan = plan_on(table, clock, maxTriggerDelay="10s")
     least = Admission(offsets_min=5)
@@ -158,7 +159,7 @@ def test_the_first_batch_never_waits_for_more() -> None:
     assert step(plan, INITIAL, least)[1] == [(0, 0, 1)]
 
 
-def test_with_too_little_a_batch_waits_no_longer_than_it_may() -> None:
+def test_a_batch_waits_no_longer_than_the_trigger_delay() -> None:
     table, clock = Table(t=[10, 0]), Clock()
     plan = plan_on(table, clock, maxTriggerDelay="10s")
     least = Admission(offsets_min=5)
@@ -170,7 +171,7 @@ def test_with_too_little_a_batch_waits_no_longer_than_it_may() -> None:
     assert step(plan, end, least)[1] == [(0, 10, 11), (1, 0, 1)]
 
 
-def test_a_query_that_ends_with_what_there_is_never_waits_for_more() -> None:
+def test_an_available_now_query_never_waits_for_more() -> None:
     table = Table(t=[10, 0])
     plan = plan_on(table, maxTriggerDelay="10s")
     plan.freeze()
@@ -186,9 +187,7 @@ def test_a_query_that_ends_with_what_there_is_never_waits_for_more() -> None:
     ends=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 10**12)), min_size=1, max_size=6),
     most=st.integers(1, 10**12),
 )
-def test_limits_are_kept_and_every_partition_goes_on(
-    ends: list[tuple[int, int]], most: int
-) -> None:
+def test_limits_hold_and_every_partition_progresses(ends: list[tuple[int, int]], most: int) -> None:
     first = {TopicPartition("t", index): start for index, (start, _) in enumerate(ends)}
     last = {TopicPartition("t", index): start + n for index, (start, n) in enumerate(ends)}
     found = limited(first, last, most)
@@ -211,30 +210,30 @@ def test_a_new_partition_is_read_from_its_beginning() -> None:
     assert step(plan, end) == (end, [])
 
 
-def test_a_new_partition_that_has_lost_its_beginning_is_a_loss() -> None:
+def test_a_new_partition_without_its_first_records_is_a_loss() -> None:
     table = Table(t=[10])
     plan, tolerant = plan_on(table), plan_on(table, failOnDataLoss="false")
     end, _ = step(plan, INITIAL)
     table.logs[T1] = Log(start=3, end=7)
-    with pytest.raises(DataLossError, match="the new partitions t-1 do not begin at offset 0"):
+    with pytest.raises(DataLossError, match="the new partitions t-1 no longer begin at offset 0"):
         plan.next(end, EVERYTHING)
     assert step(tolerant, end)[1] == [(1, 3, 7)]
 
 
-def test_partitions_that_are_gone_are_a_loss() -> None:
+def test_deleted_partitions_are_a_loss() -> None:
     table = Table(t=[10, 20])
     plan, tolerant = plan_on(table), plan_on(table, failOnDataLoss="false")
     end, _ = step(plan, INITIAL)
     del table.logs[T1]
     table.append(1)
-    with pytest.raises(DataLossError, match="t-1 do not exist any more"):
+    with pytest.raises(DataLossError, match="t-1 no longer exist"):
         plan.next(end, EVERYTHING)
     end, read = step(tolerant, end)
     assert read == [(0, 10, 11)]
     assert end.offsets == {T0: 11}
 
 
-def test_a_topic_that_was_deleted_is_a_loss_and_one_that_never_was_is_a_mistake() -> None:
+def test_a_deleted_topic_is_a_loss_and_one_that_never_existed_is_a_mistake() -> None:
     table = Table(t=[10])
     plan = plan_on(table)
     table.missing = ("t",)
@@ -243,24 +242,24 @@ def test_a_topic_that_was_deleted_is_a_loss_and_one_that_never_was_is_a_mistake(
     table.missing = ()
     end, _ = step(plan, INITIAL)
     table.missing = ("t",)
-    with pytest.raises(DataLossError, match=r"do not exist any more: \['t'\]"):
+    with pytest.raises(DataLossError, match=r"no longer exist: \['t'\]"):
         plan.next(end, EVERYTHING)
 
 
-def test_a_topic_that_was_made_anew_is_known_by_its_id_though_it_is_longer_than_before() -> None:
+def test_a_recreated_topic_is_detected_by_its_id_even_if_it_is_longer() -> None:
     table = Table(t=[10, 20])
     plan, tolerant = plan_on(table), plan_on(table, failOnDataLoss="false")
     end, _ = step(plan, INITIAL)
     table.topic_ids["t"] = b"another id......"
     table.append(100)
-    with pytest.raises(DataLossError, match="topic 't' was deleted and made anew"):
+    with pytest.raises(DataLossError, match="topic 't' was deleted and created again"):
         plan.next(end, EVERYTHING)
     end, read = step(tolerant, end)
     assert read == [(0, 0, 110), (1, 0, 120)]
     assert step(tolerant, end) == (end, [])
 
 
-def test_a_topic_made_anew_is_not_told_as_truncated_too() -> None:
+def test_a_recreated_topic_is_not_reported_as_truncated() -> None:
     table = Table(t=[10])
     plan = plan_on(table)
     end, _ = step(plan, INITIAL)
@@ -271,7 +270,7 @@ def test_a_topic_made_anew_is_not_told_as_truncated_too() -> None:
     assert "truncated" not in str(caught.value)
 
 
-def test_a_leader_that_does_not_know_an_epoch_is_believed() -> None:
+def test_a_leader_without_the_epoch_is_trusted() -> None:
     table = Table(t=[10])
     plan = plan_on(table)
     end, _ = step(plan, INITIAL)
@@ -280,7 +279,7 @@ def test_a_leader_that_does_not_know_an_epoch_is_believed() -> None:
     assert table.asked_for_epochs == 1
 
 
-def test_brokers_without_topic_ids_are_believed() -> None:
+def test_brokers_without_topic_ids_are_trusted() -> None:
     table = Table(t=[10])
     table.topic_ids["t"] = bytes(16)
     plan = plan_on(table)
@@ -289,7 +288,7 @@ def test_brokers_without_topic_ids_are_believed() -> None:
     assert step(plan, end) == (end, [])
 
 
-def test_a_log_that_is_shorter_than_what_was_read_is_a_loss() -> None:
+def test_a_log_shorter_than_the_position_is_a_loss() -> None:
     table = Table(t=[10, 20])
     plan, tolerant = plan_on(table), plan_on(table, failOnDataLoss="false")
     end, _ = step(plan, INITIAL)
@@ -303,7 +302,7 @@ def test_a_log_that_is_shorter_than_what_was_read_is_a_loss() -> None:
     assert step(tolerant, end)[1] == [(0, 10, 11), (1, 15, 16)]
 
 
-def test_a_log_that_was_truncated_and_has_grown_since_is_known_by_its_leader_epochs() -> None:
+def test_a_truncated_log_that_has_grown_is_detected_by_leader_epochs() -> None:
     table = Table(t=[10, 20])
     plan, tolerant = plan_on(table), plan_on(table, failOnDataLoss="false")
     end, _ = step(plan, INITIAL)
@@ -315,7 +314,7 @@ def test_a_log_that_was_truncated_and_has_grown_since_is_known_by_its_leader_epo
     assert step(tolerant, end) == (end, [])
 
 
-def test_a_new_leader_with_all_records_is_no_loss_and_asked_about_once() -> None:
+def test_a_new_leader_with_all_records_is_no_loss_and_is_asked_once() -> None:
     table = Table(t=[10, 20])
     plan = plan_on(table)
     end, _ = step(plan, INITIAL)
@@ -328,20 +327,20 @@ def test_a_new_leader_with_all_records_is_no_loss_and_asked_about_once() -> None
     assert table.asked_for_epochs == 1
 
 
-def test_all_causes_are_told_together() -> None:
+def test_all_causes_are_reported_together() -> None:
     table = Table(t=[10, 20])
     plan = plan_on(table)
     end, _ = step(plan, INITIAL)
     del table.logs[T0]
     table.logs[T1].end = 15
-    with pytest.raises(DataLossError, match=r"t-0 do not exist.*; t-1 was truncated to 15"):
+    with pytest.raises(DataLossError, match=r"t-0 no longer exist.*; t-1 was truncated to 15"):
         plan.next(end, EVERYTHING)
 
 
-# --- Spark 4.1 does not say where a batch begins --------------------------------------------------
+# --- Spark 4.1 does not pass the start of a batch -------------------------------------------------
 
 
-def test_without_a_known_beginning_a_batch_goes_to_the_end_and_partitions_go_on() -> None:
+def test_without_a_known_start_a_batch_reads_to_the_end() -> None:
     table = Table(t=[10, 20])
     plan = plan_on(table)
     before, _ = step(plan, INITIAL)

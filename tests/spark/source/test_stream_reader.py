@@ -48,7 +48,17 @@ def planned(reader: StreamReader, start: Any, end: Any) -> list[tuple[int, int, 
     ]
 
 
-def test_spark_4_2_says_where_a_batch_begins(table: Table) -> None:
+@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
+def test_a_limit_is_refused_where_spark_does_not_let_a_source_limit_batches(
+    table: Table, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(stream_reader, "find_spec", lambda name: None)  # Spark 4.1
+    with pytest.raises(OptionError, match=f"{name} needs PySpark 4.2 or later"):
+        new_reader(**{name: "6"}).initialOffset()
+    new_reader().initialOffset()
+
+
+def test_spark_4_2_passes_the_start_and_limit_of_a_batch(table: Table) -> None:
     reader = new_reader(maxOffsetsPerTrigger="6")
     start = reader.initialOffset()
     limit = reader.getDefaultReadLimit()
@@ -62,7 +72,7 @@ def test_spark_4_2_says_where_a_batch_begins(table: Table) -> None:
     reader.stop()
 
 
-def test_spark_4_1_does_not_and_batches_go_on_all_the_same(table: Table) -> None:
+def test_spark_4_1_passes_no_start_and_batches_still_continue(table: Table) -> None:
     reader = new_reader()
     start = reader.initialOffset()
     reader.initialOffset()
@@ -75,7 +85,7 @@ def test_spark_4_1_does_not_and_batches_go_on_all_the_same(table: Table) -> None
     assert planned(reader, end, later) == [(0, 10, 11), (1, 20, 21), (2, 0, 3)]
 
 
-def test_spark_4_1_goes_on_from_a_checkpoint(table: Table) -> None:
+def test_spark_4_1_continues_from_a_checkpoint(table: Table) -> None:
     before = new_reader()
     end = before.latestOffset(before.initialOffset(), ReadAllAvailable())
     table.append(1)
@@ -84,7 +94,7 @@ def test_spark_4_1_goes_on_from_a_checkpoint(table: Table) -> None:
     assert planned(reader, end, later) == [(0, 10, 11), (1, 20, 21)]
 
 
-def test_spark_4_1_repeats_a_first_batch_and_goes_on(table: Table) -> None:
+def test_spark_4_1_repeats_a_first_batch_and_continues(table: Table) -> None:
     before = new_reader()
     start = before.initialOffset()
     end = before.latestOffset()
@@ -102,7 +112,7 @@ def test_limits_are_those_of_the_options() -> None:
     assert both.getDefaultReadLimit() == ReadMaxRows(9)
 
 
-def test_what_is_wrong_is_told_by_the_first_method_and_not_by_the_constructor() -> None:
+def test_wrong_options_are_reported_by_the_first_method_and_not_by_the_constructor() -> None:
     for method in ("initialOffset", "getDefaultReadLimit", "latestOffset"):
         with pytest.raises(OptionError, match="endingOffsets is for batches"):
             getattr(new_reader(endingOffsets="latest"), method)()
@@ -111,7 +121,7 @@ def test_what_is_wrong_is_told_by_the_first_method_and_not_by_the_constructor() 
         StreamReader(Options(BASE), schema).initialOffset()
 
 
-def test_a_reader_travels_to_workers_without_its_connections(table: Table) -> None:
+def test_a_reader_is_pickled_without_its_connections(table: Table) -> None:
     reader = new_reader()
     reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert pickle.loads(pickle.dumps(reader)).getDefaultReadLimit() == ReadAllAvailable()

@@ -1,1 +1,1 @@
-"""Who reads what: the strategies with which a group's leader divides partitions among members."""
+"""The strategies by which a group's leader divides partitions among members."""

@@ -1,20 +1,16 @@
-"""The assignors that begin anew each time: range and round-robin."""
+"""The assignors that ignore earlier assignments: range and round-robin."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from minikafka_client.core.assignors.base import (
-    Assignment,
-    member_order,
-    subscribers_by_topic,
-)
+from minikafka_client.core.assignors.assignor import Assignment, member_order, subscribers_by_topic
 from minikafka_client.core.consumer_protocol import Subscription
 from minikafka_client.types import TopicPartition
 
 
 class RangeAssignor:
-    """Each topic by itself: consecutive partitions, the first members get one more.
+    """Each topic separately: consecutive partitions, the first members get one more.
 
     Partition 0 of two topics with the same members and partition count goes to the same member,
     so records with equal keys meet there.
@@ -24,13 +20,11 @@ class RangeAssignor:
     is_cooperative = False
 
     def user_data(self, owned: Iterable[TopicPartition], generation_id: int) -> None:
-        """Nothing."""
         del owned, generation_id
 
     def assign(
         self, partition_counts: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> Assignment:
-        """Divide the partitions of all topics."""
         assignment: Assignment = {member: [] for member in subscriptions}
         for topic, members in subscribers_by_topic(partition_counts, subscriptions).items():
             each, rest = divmod(partition_counts[topic], len(members))
@@ -43,19 +37,17 @@ class RangeAssignor:
 
 
 class RoundRobinAssignor:
-    """All partitions of all topics dealt out one by one; who does not want a topic is passed by."""
+    """All partitions dealt out one by one, skipping members that do not want the topic."""
 
     name = "roundrobin"
     is_cooperative = False
 
     def user_data(self, owned: Iterable[TopicPartition], generation_id: int) -> None:
-        """Nothing."""
         del owned, generation_id
 
     def assign(
         self, partition_counts: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> Assignment:
-        """Divide the partitions of all topics."""
         assignment: Assignment = {member: [] for member in subscriptions}
         circle = member_order(subscriptions)
         turn = 0

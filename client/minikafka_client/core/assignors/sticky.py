@@ -1,8 +1,8 @@
 """The assignors that move as little as possible: sticky (KIP-54) and cooperative-sticky (KIP-429).
 
 Both give every member as many partitions as balance allows, and of these as many as possible that
-it has already. With cooperative-sticky, a partition that has to move is given to nobody in the
-round in which its owner is told to let go of it; the owner rejoins, and the next round hands it
+it has already. With cooperative-sticky, a partition that has to move is left unassigned in the
+round that revokes it from its owner; the owner rejoins, and the next round hands it
 over.
 """
 
@@ -10,19 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from minikafka.protocol.schema import (
-    MalformedMessageError,
-    Message,
-    Struct,
-    array,
-    int32,
-    string,
-)
-from minikafka_client.core.assignors.base import (
-    Assignment,
-    member_order,
-    subscribers_by_topic,
-)
+from minikafka.protocol.exceptions import MalformedMessageError
+from minikafka.protocol.fields import Struct, array, int32, string
+from minikafka.protocol.schema import Message
+from minikafka_client.core.assignors.assignor import Assignment, member_order, subscribers_by_topic
 from minikafka_client.core.consumer_protocol import NO_GENERATION, Subscription
 from minikafka_client.types import TopicPartition
 
@@ -46,7 +37,7 @@ class _CooperativeUserData(Message, versions="0"):
 
 
 class StickyAssignor:
-    """Balanced, and as much as before as possible; members give everything back in between."""
+    """Balanced, with as few moves as possible; members revoke everything in between."""
 
     name = "sticky"
     is_cooperative = False
@@ -65,7 +56,6 @@ class StickyAssignor:
     def assign(
         self, partition_counts: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> Assignment:
-        """Divide the partitions of all topics."""
         before = {
             member: _sticky_memory(subscription) for member, subscription in subscriptions.items()
         }
@@ -86,7 +76,7 @@ class CooperativeStickyAssignor:
     def assign(
         self, partition_counts: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> Assignment:
-        """Divide the partitions of all topics; what moves is left out until it is let go."""
+        """Divide the partitions; one that moves is left out until its owner has revoked it."""
         before = {
             member: _cooperative_memory(subscription)
             for member, subscription in subscriptions.items()
@@ -145,7 +135,7 @@ def balance(
     """Divide partitions so that no move of one could make two members more equal.
 
     A partition that two members claim belongs to the one of the later generation (a member that
-    slept through a rebalance remembers what it lost); claimed twice in one generation, to nobody.
+    missed a rebalance still lists what it lost); claimed twice in one generation, it has none.
     """
     wanted_by = subscribers_by_topic(partition_counts, subscriptions)
     order = member_order(subscriptions)
@@ -175,7 +165,6 @@ def _keep(
     subscriptions: Mapping[str, Subscription],
     before: Mapping[str, Memory],
 ) -> Assignment:
-    """What every member may keep of what it had."""
     claims: dict[TopicPartition, tuple[int, str | None]] = {}
     for member in member_order(subscriptions):
         generation, partitions = before[member]
@@ -201,7 +190,7 @@ def _even_out(
 ) -> None:
     """Move partitions from members that have more to members that have fewer by at least two.
 
-    Every move brings the sum of the squares of the members' loads down, so this comes to an end.
+    Every move reduces the sum of the squares of the members' loads, so this terminates.
     """
     moved = True
     while moved:

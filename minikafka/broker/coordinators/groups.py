@@ -1,0 +1,189 @@
+"""The shell around the group coordinator.
+
+There is one `GroupShard` for each partition of ``__consumer_offsets`` that this broker leads, run
+by `runtime`. Clients see an offset only once it can no longer be lost, so committed offsets never
+go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from ...coordinator.group import Ask, GroupConfig, Now
+from ...metadata.setting_table import BrokerConfig
+from ...protocol.errors import ErrorCode
+from ...protocol.records import BatchHeader, Record
+from ..control.lifecycle import Lifecycle
+from ..control.metadata_store import MetadataStore
+from ..control.request_context import RequestContext
+from ..replicas.manager import ReplicaManager
+from ..replicas.partition import Partition, PartitionError
+from ..system.clock import Clock
+from ..system.randomness import RandomIds
+from .internal_topics import InternalTopic
+from .runtime import PendingReply, ShardKind, ShardRuntime
+
+if TYPE_CHECKING:
+    from ...coordinator.group import GroupRequest, GroupResponse, GroupShard
+    from ...coordinator.group.pending_offsets import EndedOffsets
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def offsets_topic(config: BrokerConfig) -> InternalTopic:
+    return InternalTopic(
+        OFFSETS_TOPIC,
+        config.offsets_topic_num_partitions,
+        config.offsets_topic_replication_factor,
+        {
+            "cleanup.policy": "compact",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+            "compression.type": "producer",
+        },
+    )
+
+
+class GroupService:
+    """All group shards of this broker."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        metadata: MetadataStore,
+        replicas: ReplicaManager,
+        lifecycle: Lifecycle,
+        clock: Clock,
+        ids: RandomIds,
+        make_durable: Callable[[Partition, int], Awaitable[None]],
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._ids = ids
+        self._config = GroupConfig(
+            group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+            group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+            group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+            group_max_size=config.group_max_size,
+            offset_metadata_size_bytes_max=config.offset_metadata_max_bytes,
+            offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+            offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        )
+        self.runtime: ShardRuntime[GroupShard] = ShardRuntime(
+            offsets_topic(config),
+            ShardKind(
+                new=self._new_shard,
+                loaded=_loaded,
+                replay=_replay,
+                replay_marker=_replay_marker,
+                carry_out=_unexpected,
+            ),
+            metadata=metadata,
+            replicas=replicas,
+            lifecycle=lifecycle,
+            clock=clock,
+            make_durable=make_durable,
+        )
+        replicas.topic_removed.append(self._topic_deleted)
+
+    def _new_shard(self) -> GroupShard:
+        from ...coordinator.group import GroupShard
+
+        return GroupShard(self._config, new_id=self._ids.uuid)
+
+    def shard(self, group_id: str) -> GroupShard:
+        """The loaded shard of a group.
+
+        Raises:
+            PartitionError: it is still loading, or this broker does not coordinate the group.
+        """
+        _, shard = self.runtime.shard_of(group_id)
+        if shard.error is not ErrorCode.NONE:
+            raise PartitionError(shard.error)
+        return shard
+
+    def surely_current_shard(self, group_id: str) -> GroupShard:
+        """The shard of a group, if no other broker can have become its coordinator.
+
+        A consumer that asks for stable offsets resumes from them, and must not repeat what an
+        earlier transaction has already written. A broker that was cut off from the others may not
+        know that it has been replaced as coordinator, and so does not know the latest commits.
+
+        Raises:
+            PartitionError: as for `shard`; also COORDINATOR_LOAD_IN_PROGRESS when this broker is
+                not certain but may be soon, and NOT_COORDINATOR when it has not been for long. All
+                clients retry after the first; after the second librdkafka never fetches the offsets
+                of its assignment again.
+        """
+        shard = self.shard(group_id)
+        if not self.runtime.is_surely_current(self.runtime.partition_of(group_id)):
+            is_long = self._lifecycle.is_without_lease_for_long
+            code = ErrorCode.NOT_COORDINATOR if is_long else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            raise PartitionError(code)
+        return shard
+
+    async def ask(
+        self, group_id: str, request: GroupRequest, context: RequestContext
+    ) -> GroupResponse:
+        """Pass a request to the shard of a group, and wait for the reply without a time limit.
+
+        A shard that is still loading answers by itself (and accepts heartbeats, as in Kafka). If
+        this broker does not coordinate the group, the response says so.
+        """
+        try:
+            number, shard = self.runtime.shard_of(group_id)
+        except PartitionError as error:
+            from ...coordinator.group.responses import refused
+
+            return refused(request, context.api_version, error.error_code)
+        pending = PendingReply()
+        ask = Ask(
+            request, context.api_version, context.client_id or "", context.client_host, pending
+        )
+        self.runtime.carry_out(number, [*shard.handle(ask, self.runtime.now())])
+        response: GroupResponse = await pending.wait()
+        return response
+
+    def _topic_deleted(self, topic: str) -> None:
+        for number, shard in list(self.runtime.shards.items()):
+            if shard.error is ErrorCode.NONE:
+                effects = shard.on_topics_deleted([topic], self.runtime.now())
+                self.runtime.carry_out(number, [*effects])
+
+    # --- transactions --------------------------------------------------------------------------
+
+    def marker_appended(self, number: int, producer_id: int) -> EndedOffsets | None:
+        """A transaction's marker was appended to a partition of ``__consumer_offsets``.
+
+        Returns:
+            What to pass to `marker_committed`; None if there is no shard, or it is still loading
+            and will read the marker itself.
+        """
+        shard = self.runtime.shards.get(number)
+        if shard is None or self.runtime.is_replaying(number):
+            return None
+        return shard.marker_appended(producer_id)
+
+    def marker_committed(self, number: int, ended: EndedOffsets, *, commits: bool) -> None:
+        shard = self.runtime.shards.get(number)
+        if shard is not None:
+            shard.marker_committed(ended, commits=commits)
+
+
+def _loaded(shard: GroupShard, leader_epoch: int, now: Now) -> list[Any]:
+    del leader_epoch
+    return [*shard.loaded(now)]
+
+
+def _replay(shard: GroupShard, header: BatchHeader, record: Record) -> None:
+    assert record.key is not None
+    producer_id = header.producer_id if header.is_transactional else -1
+    shard.replay(record.key, record.value, producer_id)
+
+
+def _replay_marker(shard: GroupShard, producer_id: int, commits: bool) -> None:
+    shard.replay_marker(producer_id, commits=commits)
+
+
+def _unexpected(number: int, effect: Any) -> None:
+    raise TypeError(f"unexpected effect of the group shard of partition {number}: {effect!r}")

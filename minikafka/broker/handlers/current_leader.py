@@ -1,0 +1,40 @@
+"""The current leader, for a client that sent its request to another broker (KIP-951)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...metadata.records import NO_LEADER, BrokerRecord
+from ...protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+
+LEADER_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""Errors that come with the current leader."""
+
+
+class CurrentLeader(NamedTuple):
+    """The leader as of this broker's metadata."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+def current_leader(broker: Broker, topic: str, topic_id: bytes, number: int) -> CurrentLeader:
+    """The leader of a partition, by the topic's name or id; -1 and -1 if unknown."""
+    image = broker.image
+    found = image.topics.get(topic) or image.topics_by_id.get(topic_id)
+    if found is None or not 0 <= number < len(found.partitions):
+        return CurrentLeader(-1, -1)
+    partition = found.partitions[number]
+    return CurrentLeader(partition.leader, partition.leader_epoch)
+
+
+def endpoints_of(broker: Broker, leaders: Iterable[int]) -> Iterator[BrokerRecord]:
+    """The registrations of these leaders, without duplicates."""
+    for leader_id in dict.fromkeys(leaders):
+        one = broker.image.brokers.get(leader_id)
+        if leader_id != NO_LEADER and one is not None:
+            yield one

@@ -1,0 +1,420 @@
+"""One client connection: frames in, answers out, in the order of the requests.
+
+One trio task serves a connection. It takes what the socket has, serves every whole frame in it, and
+sends answers that are ready at the same time together. A request that waits (a long-poll Fetch, a
+JoinGroup) blocks the ones behind it, as in Kafka, which mutes the connection. A Produce with
+acks=all does not: later requests are served, and only the answers keep their order (`AnswerQueue`),
+so that one producer's pipelined requests are replicated together.
+
+A malformed frame ends the connection, because nothing after it can be trusted.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import trio
+
+from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
+from ...protocol.exceptions import MalformedMessageError
+from ...protocol.frames import SIZE, decode_request_header, encode_response, peek_api
+from ...protocol.messages import api_versions
+from ...protocol.schema import Response
+from ...storage.errors import StorageError
+from ..control.request_context import RequestContext
+from ..handlers import API_TABLE, Handler
+from ..handlers.later_answer import LaterAnswer
+from ..quorum.change_error import FORWARDING_FAILURE, ChangeError
+from ..system.request_memory import Reservation
+from ..transport.frame_buffer import larger_buffer, larger_size
+from ..transport.transport import ConnectionLostError, Transport
+from .answers import LATER_ANSWERS_MAX, AnswerQueue
+
+if TYPE_CHECKING:
+    from ..broker import Broker
+
+logger = logging.getLogger(__name__)
+
+_HEAD = struct.Struct(">ihhi")  # frame size, API key, version, correlation id
+_HEAD_SIZE_BYTES = _HEAD.size
+_FRAME_SIZE_BYTES_MIN = 8  # the head without the size itself
+_ANSWERS_SIZE_BYTES_MAX = 65_536
+_OFFLOADED_SIZE_BYTES_MIN = 128 * 1024
+_OFFLOADED_PRODUCE_SIZE_BYTES_MIN = 1_100_000
+"""Larger requests are decoded, and their answers encoded, in worker threads: they may have 100,000
+entries. Produce is mostly records, of which nothing is decoded, and rarely larger than 1 MiB."""
+_OFFLOADED_ENTRIES_MIN = 10_000
+"""Larger answers are encoded in worker threads, too, where a short request may have them."""
+_TURN_SECONDS = 0.005
+"""How long a connection may serve received frames before other tasks run."""
+
+
+Head = tuple[int, int, int, int]
+"""Frame size, API key, version, correlation id: the first 12 bytes of every frame."""
+
+
+class Connection:
+    """Serves one client until it disconnects or violates the protocol.
+
+    Attributes:
+        last_active: when bytes were last received or sent, in monotonic seconds.
+        frame_started: when an incomplete frame began, in monotonic seconds, or None.
+        is_serving: a request is being handled.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_broker",
+        "_is_last_answer",
+        "_is_sending",
+        "_later",
+        "_moves_seen",
+        "_receive_scope",
+        "_room",
+        "_scope",
+        "_transport",
+        "frame_started",
+        "is_serving",
+        "last_active",
+    )
+
+    def __init__(self, broker: Broker, transport: Transport) -> None:
+        self._broker = broker
+        self._transport = transport
+        self._answers: list[Any] = []
+        self.last_active = broker.clock.monotonic()
+        self.frame_started: float | None = None
+        self.is_serving = False
+        self._is_last_answer = False
+        self._is_sending = False
+        self._moves_seen = 0
+        self._scope = trio.CancelScope()
+        self._later = AnswerQueue(transport, self._wake, self._sent_later)
+        self._receive_scope: trio.CancelScope | None = None
+        self._room: trio.Event | None = None
+
+    async def run(self) -> None:
+        """Serve until the connection ends; never raises because of a client."""
+        try:
+            with self._scope:
+                await self._serve_all()
+        except ConnectionLostError:
+            pass
+        except MalformedMessageError as error:
+            logger.warning("closing connection from %s: %s", self._transport.peer, error)
+        except StorageError as error:
+            logger.error("closing connection from %s: %s", self._transport.peer, error)
+        except Exception:
+            logger.exception("closing connection from %s after a bug", self._transport.peer)
+        finally:
+            self._later.forget()
+            self._transport.close()
+
+    async def _serve_all(self) -> None:
+        transport = self._transport
+        rest = b""
+        while True:
+            if self._later:
+                chunk = await self._receive_and_answer()
+            else:
+                chunk = await transport.receive()
+            if not chunk:
+                return
+            self.last_active = self._broker.clock.monotonic()
+            if rest:
+                chunk = rest + chunk
+            rest = await self._serve_chunk(chunk)
+            if self._answers:
+                await self._flush()
+            if self._is_last_answer:
+                await self._wait_for_later(0)
+                return
+
+    # --- later answers ---------------------------------------------------------------------------
+
+    async def _receive_and_answer(self) -> bytes:
+        """Wait for bytes; meanwhile send unsent answers, and give up those that are late."""
+        while self._later:
+            if self._is_last_answer:
+                await self._wait_for_later(0)
+                return b""
+            with trio.CancelScope(deadline=self._later.deadline) as self._receive_scope:
+                if not self._later.unsent:
+                    return await self._transport.receive()
+            self._receive_scope = None
+            await self._send_unsent()
+            self._later.give_up(self._broker.clock.monotonic())
+        return await self._transport.receive()
+
+    async def _send_unsent(self) -> None:
+        later = self._later
+        while later.unsent:
+            later.hold()
+            unsent, later.unsent = later.unsent, []
+            self._is_sending = True
+            await self._transport.send(unsent)
+            self._is_sending = False
+            later.release()
+
+    async def _wait_for_later(self, count_max: int) -> None:
+        while len(self._later) > count_max:
+            self._room = trio.Event()
+            if not self._later.unsent:
+                with trio.move_on_at(self._later.deadline):
+                    await self._room.wait()
+            self._room = None
+            await self._send_unsent()
+            self._later.give_up(self._broker.clock.monotonic())
+
+    def _wake(self) -> None:
+        """Wake the task: something is left for it to send."""
+        if self._receive_scope is not None:
+            self._receive_scope.cancel()
+        if self._room is not None:
+            self._room.set()
+
+    def _sent_later(self) -> None:
+        self.last_active = self._broker.clock.monotonic()
+        if self._room is not None:
+            self._room.set()
+
+    async def _serve_chunk(self, chunk: bytes) -> bytes:
+        """Serve the frames of a chunk; returns the rest if it is too short for a frame's head."""
+        view = memoryview(chunk)
+        position, end = 0, len(chunk)
+        turn_ends = self.last_active + _TURN_SECONDS
+        while end - position >= _HEAD_SIZE_BYTES:
+            if position and self._broker.clock.monotonic() > turn_ends:
+                # A chunk may hold thousands of requests: let other clients run.
+                await trio.lowlevel.checkpoint()
+                turn_ends = self._broker.clock.monotonic() + _TURN_SECONDS
+            head = _HEAD.unpack_from(chunk, position)
+            size = head[0]
+            if not _FRAME_SIZE_BYTES_MIN <= size <= self._size_max_of(head[1]):
+                self._refuse_size(size, head[1])
+            start = position + 4
+            position = start + size
+            if position <= end:
+                await self._serve_frame(view[start:position], head, chunk, position)
+            else:
+                await self._serve_large_frame(view[start:end], head)
+                position = end
+        if position < end:
+            if position or self.frame_started is None:  # a new incomplete frame
+                self.frame_started = self.last_active
+            if end - position >= SIZE.size:
+                # The head is incomplete, but the size alone may show that this is no Kafka client.
+                (size,) = SIZE.unpack_from(chunk, position)
+                if not _FRAME_SIZE_BYTES_MIN <= size <= self._size_max_of(ApiKey.PRODUCE):
+                    self._refuse_size(size, ApiKey.PRODUCE)
+        else:
+            self.frame_started = None
+        return chunk[position:]
+
+    def _size_max_of(self, api_key: int) -> int:
+        config = self._broker.config
+        if api_key == ApiKey.PRODUCE:
+            return config.socket_request_max_bytes
+        return min(config.minikafka_request_control_max_bytes, config.socket_request_max_bytes)
+
+    def _refuse_size(self, size: int, api_key: int) -> NoReturn:
+        kind = "socket.request" if api_key == ApiKey.PRODUCE else "minikafka.request.control"
+        raise MalformedMessageError(
+            f"a frame (API key {api_key}) has {size} bytes; {_FRAME_SIZE_BYTES_MIN} to "
+            f"{self._size_max_of(api_key)} are allowed ({kind}.max.bytes)"
+        )
+
+    async def _serve_large_frame(self, beginning: memoryview, head: Head) -> None:
+        """Receive the rest of a frame that is larger than a chunk, then serve it."""
+        size = head[0]
+        self.frame_started = self.last_active
+        if self._answers:
+            await self._flush()
+        memory, reservation = self._broker.request_memory, Reservation()
+        try:
+            filled = len(beginning)
+            buffer = larger_buffer(beginning, size)
+            if not memory.take(reservation, len(buffer)):
+                await self._wait_for_memory(reservation, len(buffer))
+            while filled < size:
+                if filled == len(buffer):
+                    room = larger_size(filled, size) - filled
+                    if not memory.take(reservation, room):
+                        await self._wait_for_memory(reservation, room)
+                    buffer = larger_buffer(buffer, size)
+                with memoryview(buffer) as view:
+                    count = await self._transport.receive_into(view[filled:])
+                if not count:
+                    raise ConnectionLostError("the connection ended inside a frame")
+                filled += count
+            self.last_active = self._broker.clock.monotonic()
+            self.frame_started = None
+            if head[1] != ApiKey.PRODUCE:
+                memory.give_back(reservation)  # a Fetch may wait for minutes
+            await self._serve_frame(memoryview(buffer), head, b"", 0)
+        finally:
+            memory.give_back(reservation)
+
+    async def _wait_for_memory(self, reservation: Reservation, size_bytes: int) -> None:
+        """Read no more until there is room for it; the client's time for the frame stands still."""
+        self.frame_started, self.is_serving = None, True
+        await self._broker.request_memory.wait(reservation, size_bytes)
+        self.is_serving = False
+        self.frame_started = self._broker.clock.monotonic()
+
+    async def _serve_frame(
+        self, frame: memoryview, head: Head, chunk: bytes, next_position: int
+    ) -> None:
+        size, api_key, version, correlation_id = head
+        handler = API_TABLE.get(api_key)
+        if handler is None:
+            raise MalformedMessageError(f"API key {api_key} is not supported")
+        if not handler.first_version <= version <= handler.last_version:
+            self._refuse_version(handler, version, correlation_id)
+            return
+        header, position = decode_request_header(
+            frame, flexible=version >= handler.first_flexible_version
+        )
+        is_offloaded = size > _OFFLOADED_SIZE_BYTES_MIN and (
+            api_key != ApiKey.PRODUCE or size > _OFFLOADED_PRODUCE_SIZE_BYTES_MIN
+        )
+        if is_offloaded:
+            request = await self._broker.run_in_thread(
+                partial(handler.request_class.decode, version, frame, position)
+            )
+        else:
+            request = handler.request_class.decode(version, frame, position)
+        context = RequestContext(api_key, version, header.client_id, self._transport.peer)
+        if len(self._later) >= LATER_ANSWERS_MAX:
+            await self._wait_for_later(LATER_ANSWERS_MAX // 2)
+        self.is_serving = True
+        answer: list[Any] | None
+        if handler.is_forwarded and not self._broker.controller.is_active:
+            answer = await self._forward(frame, handler, context, request)
+        else:
+            response = await handler.handle(self._broker, context, request)
+            if response is None:
+                answer = None
+            elif isinstance(response, LaterAnswer):
+                answer = await self._promise(response, version, correlation_id)
+            elif is_offloaded or (
+                handler.counts_entries and handler.entries_of(response) > _OFFLOADED_ENTRIES_MIN
+            ):
+                answer = await self._broker.run_in_thread(
+                    partial(encode_response, response, version, correlation_id)
+                )
+            else:
+                answer = encode_response(response, version, correlation_id)
+        self.is_serving = False
+        if answer is not None and self._later:
+            self._later.add(answer)
+        elif answer is not None:
+            if next_position < len(chunk) and self._may_hold_back(chunk, next_position):
+                self._answers += answer
+            elif self._answers:
+                self._answers += answer
+                await self._flush()
+            else:
+                self._is_sending = True
+                await self._transport.send(answer)
+                self._is_sending = False
+
+    async def _promise(
+        self, later: LaterAnswer, version: int, correlation_id: int
+    ) -> list[Any] | None:
+        """Return an answer if it is ready; otherwise it will be sent in its turn."""
+        if later.is_ready:
+            assert later.response is not None
+            return encode_response(later.response, version, correlation_id)
+        if self._answers:
+            await self._flush()  # they come before it
+        self._later.promise(later, version, correlation_id)
+        return None
+
+    async def _forward(
+        self, frame: memoryview, handler: Handler, context: RequestContext, request: Any
+    ) -> list[Any]:
+        """Forward a request to the active controller; if that fails, the handler answers why."""
+        failure: ChangeError | None = None
+        try:
+            answer = await self._broker.forwarder.frame(frame, self._transport.peer)
+            if answer is not None:
+                return [answer]
+        except ChangeError as error:
+            logger.info("cannot forward a request of %s: %s", self._transport.peer, error)
+            failure = error
+        token = FORWARDING_FAILURE.set(failure)
+        try:
+            response = await handler.handle(self._broker, context, request)
+        finally:
+            FORWARDING_FAILURE.reset(token)
+        assert isinstance(response, Response)
+        _, _, correlation_id = peek_api(frame)
+        return encode_response(response, context.api_version, correlation_id)
+
+    def _refuse_version(self, handler: Handler, version: int, correlation_id: int) -> None:
+        if handler.api_key is not ApiKey.API_VERSIONS:
+            raise MalformedMessageError(
+                f"{handler.api_key.title} version {version} is not supported; "
+                f"versions {handler.first_version} to {handler.last_version} are"
+            )
+        # KIP-511: an unknown version of ApiVersions is answered in version 0, so that the client
+        # can choose another.
+        from ..handlers.api_versions import supported_versions
+
+        answer = api_versions.Response(
+            error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=supported_versions()
+        )
+        parts = encode_response(answer, 0, correlation_id)
+        if self._later:
+            self._later.add(parts)
+        else:
+            self._answers += parts
+
+    def _may_hold_back(self, chunk: bytes, position: int) -> bool:
+        """True if the next frame is complete and will be answered without waiting."""
+        if len(chunk) - position < _HEAD_SIZE_BYTES:
+            return False
+        size, api_key, _, _ = _HEAD.unpack_from(chunk, position)
+        following = API_TABLE.get(api_key)
+        if following is None or not following.answers_at_once:
+            return False
+        if position + 4 + size > len(chunk):
+            return False
+        return sum(map(len, self._answers)) < _ANSWERS_SIZE_BYTES_MAX
+
+    async def _flush(self) -> None:
+        answers, self._answers = self._answers, []
+        self._is_sending = True
+        await self._transport.send(answers)
+        self._is_sending = False
+        self.last_active = self._broker.clock.monotonic()
+
+    def finish(self) -> None:
+        """Close now, or after the answers to requests that are being served."""
+        self._is_last_answer = True
+        if self._later:
+            self._wake()
+        elif not (self.is_serving or self._is_sending):
+            self._transport.close()
+
+    def has_moved(self) -> bool:
+        """Whether the client has read bytes since the last call: a slow reader is not idle."""
+        seen, self._moves_seen = self._moves_seen, self._transport.moves
+        return seen != self._moves_seen
+
+    def end_if_client_left(self) -> None:
+        """Give up a request whose client disconnected while it waits for the answer.
+
+        Nothing reads from a connection while a request is served, so this would not be noticed
+        otherwise, and a Fetch may wait for weeks if the client asked for that.
+        """
+        if self.is_serving and self._transport.has_peer_left():
+            self._scope.cancel()
+
+    def close(self) -> None:
+        self._transport.close()

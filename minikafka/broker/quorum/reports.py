@@ -1,0 +1,109 @@
+"""What the quorum reports: errors, statistics, and what was stored at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from ...consensus.config import QuorumConfig
+from ...consensus.progress import Progress
+from ...protocol.errors import ErrorCode
+from .change_error import ChangeError
+
+
+class NotControllerError(ChangeError):
+    """This node does not lead, or not yet: nothing happened. Ask ``leader_id``, if one is known."""
+
+    def __init__(self, leader_id: int | None) -> None:
+        known = "no leader is known" if leader_id is None else f"node {leader_id} does"
+        super().__init__(
+            ErrorCode.NOT_CONTROLLER, f"this node does not lead the metadata quorum; {known}"
+        )
+        self.leader_id = leader_id
+
+
+class ProposalLostError(ChangeError):
+    """This node was deposed before the proposal was committed: it may still take effect, or not."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ErrorCode.REQUEST_TIMED_OUT,
+            "the controller changed meanwhile; the outcome of the change is unknown",
+        )
+
+
+class ProposalTooLargeError(ChangeError):
+    """A decision that fits into no entry of the log: nothing happened."""
+
+    def __init__(self, size_bytes: int, size_bytes_max: int) -> None:
+        super().__init__(
+            ErrorCode.POLICY_VIOLATION,
+            f"one change of the metadata may have {size_bytes_max} bytes, this one has "
+            f"{size_bytes}; make it in several steps",
+        )
+
+
+class StoredEntries(NamedTuple):
+    """What a node knows to be committed when it starts.
+
+    Attributes:
+        snapshot: payloads of the snapshot, of everything up to ``snapshot_index``.
+        snapshot_index: 0 when there is none.
+        entries: (index, payload) of those that follow; those of a new leader are left out.
+    """
+
+    snapshot: list[bytes]
+    snapshot_index: int
+    entries: Iterator[tuple[int, bytes]]
+
+
+class ReplicaStatistics(NamedTuple):
+    """One replica of the log, as the leader sees it (DescribeQuorum).
+
+    Attributes:
+        node_id: whose.
+        log_end_offset: the index behind its last stored entry, -1 when that is not known.
+        heard_ago_s: how long ago it was last in contact; None when never, or unknown here.
+        caught_up_ago_s: how long ago it last had everything; None as above.
+    """
+
+    node_id: int
+    log_end_offset: int
+    heard_ago_s: float | None
+    caught_up_ago_s: float | None
+
+
+class QuorumStatistics(NamedTuple):
+    """What DescribeQuorum answers; only the leader knows about the others.
+
+    ``high_watermark`` is the index behind the last committed entry.
+    """
+
+    leader_id: int | None
+    epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaStatistics, ...]
+    observers: tuple[ReplicaStatistics, ...]
+
+
+def replica_statistics(
+    config: QuorumConfig,
+    progress: Mapping[int, Progress],
+    own: ReplicaStatistics | None,
+    now: float,
+) -> tuple[tuple[ReplicaStatistics, ...], tuple[ReplicaStatistics, ...]]:
+    """(voters, observers) by node id; `progress` is empty on a node that does not lead."""
+    known = {own.node_id: own} if own is not None else {}
+    for node_id, one in progress.items():
+        known[node_id] = ReplicaStatistics(
+            node_id,
+            one.match_index + 1,
+            None if one.heard_at is None else now - one.heard_at,
+            None if one.caught_up_at is None else now - one.caught_up_at,
+        )
+    voters = tuple(
+        known.get(voter, ReplicaStatistics(voter, -1, None, None))
+        for voter in sorted(config.voters)
+    )
+    observers = tuple(known[node_id] for node_id in sorted(known.keys() - config.voters))
+    return voters, observers

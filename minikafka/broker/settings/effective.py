@@ -1,0 +1,77 @@
+"""Current settings: dynamic values from the metadata override files and flags."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ...metadata.image import RESOURCE_BROKER, MetadataImage
+from ...metadata.placement import Placement
+from ...metadata.replication_rules import ReplicationRules
+from ...metadata.setting_table import BROKER_SETTINGS, BrokerConfig
+from ...metadata.settings import Value, parse_setting
+from ...metadata.topic_settings import topic_values
+
+
+class MetadataView(Protocol):
+    """Access to the metadata image as of the last applied decision; it changes with each."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+class EffectiveSettings:
+    """This node's current settings; ``config`` has the static ones of defaults, files and flags."""
+
+    def __init__(self, config: BrokerConfig, metadata: MetadataView) -> None:
+        self.config = config
+        self._metadata = metadata
+        # Kafka's precedence: this broker's dynamic value, the cluster's default, the static value.
+        self._resources = (str(config.node_id), "")
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._metadata.image
+
+    def broker_values(self) -> dict[str, Value]:
+        values = self.config.values_by_name()
+        settings = self._metadata.image.settings
+        for resource in reversed(self._resources):
+            for name, text in settings.get((RESOURCE_BROKER, resource), {}).items():
+                # A later version may have stored settings that this one does not have.
+                if name in BROKER_SETTINGS:
+                    values[name] = parse_setting(BROKER_SETTINGS[name], text)
+        return values
+
+    def integer(self, name: str) -> int:
+        """One numeric broker setting, without computing the others."""
+        value = self.config.value_of(name)
+        settings = self._metadata.image.settings
+        for resource in self._resources:
+            text = settings.get((RESOURCE_BROKER, resource), {}).get(name)
+            if text is not None:
+                value = parse_setting(BROKER_SETTINGS[name], text)
+                break
+        assert isinstance(value, int)
+        return value
+
+    def topic_values(self, topic: str) -> dict[str, Value]:
+        """All settings of a topic by Kafka name; the topic's own override the broker's."""
+        return topic_values(self._metadata.image.topic_settings(topic), self.broker_values())
+
+    def placement(self, start: int) -> Placement:
+        """The brokers that can hold replicas, and the defaults for new topics.
+
+        ``start`` should be random: it determines which broker gets the first replica.
+        """
+        return Placement.of(
+            self._metadata.image,
+            self.config.num_partitions,
+            self.config.default_replication_factor,
+            start,
+        )
+
+    def replication_rules(self) -> ReplicationRules:
+        """The rules for topics that neither they nor the cluster's settings define."""
+        return ReplicationRules(
+            self.config.min_insync_replicas, self.config.unclean_leader_election_enable
+        )

@@ -1,0 +1,224 @@
+"""What the commands that talk to a cluster share: options, connection, errors.
+
+Such a command is an async function that takes a `Target` and its own options; `client_command`
+makes it one that click can call. trio and the client are imported only when it runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+
+import click
+
+from .failure import CommandFailed, one_line, unknown_name
+from .output import note, reader_may_leave
+
+if TYPE_CHECKING:
+    from minikafka_client import AdminClient
+    from minikafka_client.options import ConnectionOptions
+
+DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+BOOTSTRAP_VARIABLE: Final = "MINIKAFKA_BOOTSTRAP"
+CLIENT_ID: Final = "minikafka-cli"
+_CLIENT_LOGGER: Final = "minikafka_client"
+_WARNINGS_REMEMBERED_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The cluster a command works on, and whether it answers in JSON."""
+
+    bootstrap: str
+    as_json: bool
+    connect_timeout_s: float
+
+    @property
+    def connection(self) -> ConnectionOptions:
+        return {"client_id": CLIENT_ID}
+
+    @property
+    def first_connection(self) -> ConnectionOptions:
+        """Options for finding out whether there is a broker at all."""
+        patience_ms = max(1, int(self.connect_timeout_s * 1000))
+        return {
+            **self.connection,
+            "socket_connection_setup_timeout_ms": patience_ms,
+            "default_api_timeout_ms": patience_ms,
+        }
+
+
+def client_command(
+    function: Callable[..., Coroutine[Any, Any, None]],
+) -> Callable[..., None]:
+    """Give an async command the options that name its cluster, and a `Target` as first argument.
+
+    Apply it below click's decorators. A `KafkaError` becomes one line and exit code 1; a reader
+    that closes our stdout is not an error.
+    """
+
+    @click.option(
+        "--bootstrap",
+        default=DEFAULT_BOOTSTRAP,
+        envvar=BOOTSTRAP_VARIABLE,
+        show_default=True,
+        metavar="HOST:PORT[,...]",
+        help=f"Brokers to contact first; also read from {BOOTSTRAP_VARIABLE}.",
+    )
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+    @click.option(
+        "--connect-timeout",
+        "connect_timeout_s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=5,
+        show_default=True,
+        metavar="SECONDS",
+        help="Give up if no broker has answered by then.",
+    )
+    @functools.wraps(function)
+    def run(bootstrap: str, as_json: bool, connect_timeout_s: float, **arguments: Any) -> None:
+        from minikafka_client.core.cluster import parse_bootstrap
+
+        try:
+            parse_bootstrap(bootstrap)
+        except ValueError as error:
+            raise click.UsageError(f"--bootstrap: {error}") from None
+        target = Target(bootstrap, as_json, connect_timeout_s)
+        with reader_may_leave():
+            _run(functools.partial(function, target, **arguments))
+
+    return run
+
+
+def _run(command: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    import trio
+
+    from minikafka_client import KafkaError
+
+    hide_warnings(_CLIENT_LOGGER)
+    try:
+        trio.run(command)
+    except BaseExceptionGroup as group:
+        raise _most_telling(group) from None
+    except KafkaError as error:
+        raise CommandFailed(str(error)) from None
+
+
+def _most_telling(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one error of a group that the user should read."""
+    from minikafka_client import KafkaError
+
+    leaves = list(_leaves(group))
+    for kind in (KeyboardInterrupt, BrokenPipeError, click.ClickException):
+        for leaf in leaves:
+            if isinstance(leaf, kind):
+                return leaf
+    if all(isinstance(leaf, KafkaError) for leaf in leaves):
+        return CommandFailed(str(leaves[0]))
+    return group
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(cast("BaseExceptionGroup[BaseException]", error))
+        else:
+            yield error
+
+
+@asynccontextmanager
+async def connected(
+    target: Target, **options: Unpack[ConnectionOptions]
+) -> AsyncGenerator[AdminClient]:
+    """Open an admin client once a broker has answered.
+
+    Raises:
+        CommandFailed: no broker answers within the connect timeout.
+    """
+    from minikafka_client import AdminClient, KafkaError
+
+    try:
+        async with AdminClient(target.bootstrap, **target.first_connection) as probe:
+            await probe.describe_cluster()
+    except KafkaError as error:
+        raise CommandFailed(
+            f"no Kafka broker answers at {target.bootstrap} ({error}); is one running? "
+            f"Start one with `minikafka serve`, or name it with --bootstrap HOST:PORT"
+        ) from None
+    show_repeated_warnings(_CLIENT_LOGGER)
+    connection: ConnectionOptions = {**target.connection, **options}
+    async with AdminClient(target.bootstrap, **connection) as admin:
+        yield admin
+
+
+async def require_topics(admin: AdminClient, names: Iterable[str]) -> None:
+    """Check that topics exist.
+
+    Raises:
+        CommandFailed: one does not; the message suggests the nearest names.
+    """
+    known = await admin.list_topics(include_internal=True)
+    for name in names:
+        if name not in known:
+            raise unknown_name(
+                "topic", name, known, f"create it with `minikafka topic create {name}`"
+            )
+
+
+def no_partition(topic: str, partition: int, count: int) -> CommandFailed:
+    """The error for a partition that a topic of `count` partitions does not have."""
+    return CommandFailed(
+        f"topic {topic!r} has no partition {partition}; it has {count}, numbered from 0"
+    )
+
+
+def assignments(option: str, texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Split the ``KEY=VALUE`` texts of an option.
+
+    Raises:
+        click.UsageError: a text has no ``=``, or no key.
+    """
+    pairs: list[tuple[str, str]] = []
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"{option} takes KEY=VALUE, not {text!r}")
+        pairs.append((key.strip(), value))
+    return pairs
+
+
+# --- the client's warnings ---
+
+
+class _RepeatedOnce(logging.Handler):
+    """Prints a warning to stderr when it is logged for the second time, and never again.
+
+    A problem that occurs once has either gone away by then or becomes the command's error; a client
+    that keeps retrying is worth a line.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._times: dict[tuple[str, int], int] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        source = (record.pathname, record.lineno)  # the same warning, whatever its arguments
+        if source in self._times or len(self._times) < _WARNINGS_REMEMBERED_MAX:
+            self._times[source] = self._times.get(source, 0) + 1
+            if self._times[source] == 2:
+                note(one_line(record.getMessage()))
+
+
+def hide_warnings(logger_name: str) -> None:
+    logger = logging.getLogger(logger_name)
+    logger.handlers[:] = [logging.NullHandler()]
+    logger.propagate = False
+
+
+def show_repeated_warnings(logger_name: str) -> None:
+    """Show warnings of a library that come more than once, each one once."""
+    logging.getLogger(logger_name).handlers[:] = [_RepeatedOnce()]

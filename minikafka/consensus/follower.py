@@ -1,0 +1,142 @@
+"""A follower or observer: what it does with the messages of its leader."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from .context import RaftContext
+from .effects import PersistEntries, PersistSnapshot, SnapshotInstalled
+from .log import RaftLog
+from .messages import (
+    AppendRequest,
+    AppendResponse,
+    Entry,
+    JoinRequest,
+    SnapshotRequest,
+    SnapshotResponse,
+)
+from .snapshot import MalformedSnapshot, decode_snapshot
+
+__all__ = ["Follower"]
+
+logger = logging.getLogger(__name__)
+
+
+class _Incoming(NamedTuple):
+    """A snapshot that has not arrived completely."""
+
+    last_index: int
+    last_epoch: int
+    size_bytes: int
+    received: bytearray
+
+
+class Follower:
+    """The part of a node that follows."""
+
+    __slots__ = ("_context", "_incoming")
+
+    def __init__(self, context: RaftContext) -> None:
+        self._context = context
+        self._incoming: _Incoming | None = None
+
+    @property
+    def _log(self) -> RaftLog:
+        return self._context.log
+
+    def handle_append(self, leader: int, request: AppendRequest) -> None:
+        """Store the entries of the current epoch's leader, and answer."""
+        context = self._context
+        log = self._log
+        previous, entries = request.previous_index, request.entries
+        last = previous + len(entries)
+        known = context.commit_index - previous
+        if known > 0:
+            # Committed entries are the same in every leader's log.
+            entries = entries[known:]
+            previous = context.commit_index
+            last = max(last, previous)
+        elif not log.matches(previous, request.previous_epoch):
+            index, epoch = log.last_not_after(previous, request.previous_epoch)
+            context.send(leader, AppendResponse(context.epoch, False, previous, index, epoch))
+            return
+        self._store(previous + 1, entries)
+        context.commit(min(request.commit_index, last))
+        context.send(leader, AppendResponse(context.epoch, True, previous, last, 0))
+
+    def _store(self, index: int, entries: tuple[Entry, ...]) -> None:
+        """Append what is new; entries of ours from the first that differs on were not committed."""
+        log = self._log
+        for count, entry in enumerate(entries):
+            if not log.matches(index + count, entry.epoch):
+                if index + count <= log.last_index:
+                    log.truncate_to(index + count)
+                log.append(entries[count:])
+                self._context.emit(PersistEntries(index + count, entries[count:]))
+                return
+
+    # --- snapshots ---------------------------------------------------------------------------
+
+    def handle_snapshot(self, leader: int, request: SnapshotRequest) -> None:
+        """Take a piece of the snapshot of a leader whose log does not go back far enough."""
+        context = self._context
+        if self._log.matches(request.last_index, request.last_epoch):
+            # The log has all of it, and what follows may have been acknowledged: keep it.
+            context.commit(request.last_index)
+        if request.last_index <= context.commit_index:
+            index = context.commit_index
+            context.send(leader, AppendResponse(context.epoch, True, index, index, 0))
+            return
+        incoming = self._receive(request)
+        if incoming is None:
+            return
+        if len(incoming.received) < incoming.size_bytes:
+            position = len(incoming.received)
+            context.send(leader, SnapshotResponse(context.epoch, request.last_index, position))
+            return
+        self._incoming = None
+        snapshot = bytes(incoming.received)
+        try:
+            decode_snapshot(snapshot)
+        except MalformedSnapshot as error:
+            logger.error("node %d sent something that is not a snapshot: %s", leader, error)
+            return
+        index = request.last_index
+        self._log.replace_by_snapshot(index, request.last_epoch)
+        context.emit(PersistSnapshot(index, request.last_epoch, snapshot))
+        context.commit_index = index
+        context.emit(SnapshotInstalled(index))
+        context.send(leader, AppendResponse(context.epoch, True, index, index, 0))
+
+    def _receive(self, request: SnapshotRequest) -> _Incoming | None:
+        """Add the piece if it follows the others; None when the snapshot is too large."""
+        size_bytes_max = self._context.config.snapshot_size_bytes_max
+        if request.size_bytes > size_bytes_max:
+            logger.error(
+                "the leader's snapshot of the quorum's log has %d bytes, more than the %d allowed",
+                request.size_bytes,
+                size_bytes_max,
+            )
+            return None
+        identity = (request.last_index, request.last_epoch, request.size_bytes)
+        incoming = self._incoming
+        if incoming is None or incoming[:3] != identity:
+            incoming = self._incoming = _Incoming(*identity, bytearray())
+        received = incoming.received
+        if request.position == len(received):
+            received += request.piece[: request.size_bytes - len(received)]
+        return incoming
+
+    def forget(self) -> None:
+        """Drop an incomplete snapshot: the leader has changed."""
+        self._incoming = None
+
+    # --- an observer without a leader --------------------------------------------------------
+
+    def ask_to_join(self) -> None:
+        """Ask every voter for entries; the leader among them sends some."""
+        context = self._context
+        for voter in sorted(context.config.voters):
+            context.send(voter, JoinRequest(context.epoch))
+        context.wake_within(0.25, 0.5)

@@ -1,0 +1,84 @@
+"""How groups are shown to administrators: DescribeGroups and ListGroups.
+
+API 15 (DescribeGroups), versions 0 to 6: instance ids v4+; an unknown group is an error v6+
+(KIP-1043) and "Dead" before.
+API 16 (ListGroups), versions 0 to 5: states v4+ (KIP-518), types v5+ (KIP-848).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages import describe_groups
+from minikafka.protocol.messages import list_groups as list_groups_api
+
+from .context import ShardContext
+from .states import GroupState
+
+_CLASSIC_TYPE = "classic"
+# First version in which a group that does not exist is an error.
+_GROUP_NOT_FOUND_VERSION = 6
+
+
+def describe_group(
+    context: ShardContext, group_id: str, api_version: int
+) -> describe_groups.DescribedGroup:
+    """One group; metadata and assignments of its members only while it is Stable."""
+    error = context.phase.value
+    group = context.groups.get(group_id)
+    if error is not ErrorCode.NONE:
+        return _without_members(group_id, "", error)
+    if group is None and api_version >= _GROUP_NOT_FOUND_VERSION:
+        dead = _without_members(group_id, GroupState.DEAD.value, ErrorCode.GROUP_ID_NOT_FOUND)
+        dead.error_message = f"Group {group_id} not found."
+        return dead
+    if group is None:
+        return _without_members(group_id, GroupState.DEAD.value, ErrorCode.NONE)
+    is_stable = group.is_in(GroupState.STABLE)
+    described = _without_members(group_id, group.state.value, ErrorCode.NONE)
+    described.protocol_type = group.protocol_type or ""
+    described.protocol_data = (group.protocol_name or "") if is_stable else ""
+    described.members = [
+        describe_groups.DescribedGroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=member.metadata_for(group.protocol_name) if is_stable else b"",
+            member_assignment=member.assignment if is_stable else b"",
+        )
+        for member in group.members.values()
+    ]
+    return described
+
+
+def list_groups(
+    context: ShardContext, states: Collection[str], types: Collection[str]
+) -> list[list_groups_api.ListedGroup]:
+    """The groups in one of these states and of one of these types; an empty filter matches all."""
+    wanted_states = {state.lower() for state in states}
+    wanted_types = {type_.lower() for type_ in types}
+    if wanted_types and _CLASSIC_TYPE not in wanted_types:
+        return []
+    return [
+        list_groups_api.ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state.value,
+            group_type=_CLASSIC_TYPE,
+        )
+        for group in context.groups.values()
+        if not wanted_states or group.state.value.lower() in wanted_states
+    ]
+
+
+def _without_members(group_id: str, state: str, error: ErrorCode) -> describe_groups.DescribedGroup:
+    return describe_groups.DescribedGroup(
+        error_code=error,
+        group_id=group_id,
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+        members=[],
+    )

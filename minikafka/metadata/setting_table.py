@@ -1,0 +1,551 @@
+"""Every setting, declared once: its name, scope, type, default, bounds and text.
+
+A field of `BrokerConfig` is a broker setting: the field's name with dots instead of underscores is
+Kafka's name, and its default has its type. With ``topic`` it is also the default of a topic
+setting, which shares everything else with it. `_TOPIC_ONLY` has the topic settings that no broker
+setting stands behind. Everything else follows: `BrokerConfig` is the typed configuration,
+`BROKER_SETTINGS` and `TOPIC_SETTINGS` are the tables that files, flags, ``--list-settings``,
+CreateTopics, AlterConfigs and DescribeConfigs (with its synonyms) read.
+
+Names, types and defaults are Apache Kafka's (4.x broker and topic configuration); where a default
+differs on purpose, the text says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Final, TypeVar
+
+from .settings import LONG_MAX, Setting, SettingType, Value
+
+__all__ = [
+    "BROKER_SETTINGS",
+    "COARSER_SETTINGS",
+    "SYNONYMS",
+    "TOPIC_SETTINGS",
+    "BrokerConfig",
+]
+
+_HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
+
+_T = TypeVar("_T", bound=Value)
+_TYPES: Final[dict[type, SettingType]] = {
+    bool: SettingType.BOOLEAN,
+    int: SettingType.INT,
+    float: SettingType.DOUBLE,
+    str: SettingType.STRING,
+    tuple: SettingType.LIST,
+}
+
+
+def _setting(
+    default: _T,
+    doc: str,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    *,
+    choices: tuple[str, ...] = (),
+    long: bool = False,
+    dynamic: bool = False,
+    ignored: bool = False,
+    topic: str | None = None,
+    also: tuple[str, ...] = (),
+    coarser: tuple[tuple[str, int], ...] = (),
+) -> _T:
+    """Declare a broker setting; see `Setting` for the first arguments.
+
+    Args:
+        default: the value when it is not set; its type is the setting's type.
+        doc: what it does, in a sentence; units are in the name.
+        at_least: the smallest number allowed.
+        at_most: the largest number allowed.
+        choices: the only texts allowed (for a list: the only members).
+        long: a LONG and not an INT.
+        dynamic: it can change while the broker runs.
+        ignored: it has no effect.
+        topic: the topic setting of which this is the default; then it is dynamic.
+        also: other names for it.
+        coarser: names of the same setting in coarser units, coarsest first, and how many of this
+            setting's units one of theirs is. The finest one that is given wins.
+    """
+    kind = SettingType.LONG if long else _TYPES[type(default)]
+    is_dynamic = dynamic or topic is not None
+    setting = Setting("", kind, default, doc, at_least, at_most, choices, None, is_dynamic, ignored)
+    names = {"topic": topic, "also": also, "coarser": coarser}
+    return field(default=default, metadata={"setting": setting, **names})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """Every broker setting with its effective value.
+
+    Attributes:
+        explicitly_set: Kafka names of the settings that a file or a flag gave; DescribeConfigs
+            tells them from defaults.
+    """
+
+    node_id: int = _setting(1, "This broker's number in its cluster.", 0, also=("broker.id",))
+    broker_rack: str = _setting("", "The rack that this broker is in (KIP-392).")
+    process_roles: tuple[str, ...] = _setting(
+        ("broker", "controller"),
+        "What this node does. A controller votes in the metadata quorum; a node that is not in "
+        "controller.quorum.voters is never a controller.",
+        choices=("broker", "controller"),
+    )
+    controller_quorum_voters: tuple[str, ...] = _setting(
+        (),
+        "The voters of the metadata quorum, id@host:port each, with the addresses of their "
+        "internal listeners; the same on every node. Empty: this node alone is the cluster.",
+    )
+    minikafka_internal_listener: str = _setting(
+        "",
+        "HOST:PORT to listen on for other nodes. Empty: where controller.quorum.voters says, or "
+        "for other brokers a free port at the host of the client listener.",
+    )
+    controller_quorum_election_timeout_ms: int = _setting(
+        1000,
+        "A voter that has not heard from the leader of the metadata quorum for one to two of "
+        "these starts an election.",
+        10,
+    )
+    metadata_log_max_record_bytes_between_snapshots: int = _setting(
+        2 * 1024 * 1024,
+        "The metadata log is replaced by a snapshot when it reaches this size, and twice that of "
+        "the last snapshot.",
+        1,
+        long=True,
+    )
+    broker_heartbeat_interval_ms: int = _setting(
+        500, "How often a broker sends the controller a heartbeat.", 1
+    )
+    broker_session_timeout_ms: int = _setting(
+        9000, "A broker that is silent for this long is fenced and loses its leaderships.", 1
+    )
+    auto_leader_rebalance_enable: bool = _setting(
+        True, "Give leadership back to preferred replicas in the background."
+    )
+    leader_imbalance_check_interval_seconds: int = _setting(
+        300, "How often the balance of leaders is checked.", 1, long=True
+    )
+
+    listeners: tuple[str, ...] = _setting(
+        ("PLAINTEXT://127.0.0.1:9092",), "Where the broker listens; one plain listener so far."
+    )
+    advertised_listeners: tuple[str, ...] = _setting(
+        (), "The address given to clients; empty for where the broker listens."
+    )
+    num_partitions: int = _setting(1, "Partitions of a topic created without a count.", 1)
+    max_request_partition_size_limit: int = _setting(
+        2000, "The most partitions of one DescribeTopicPartitions response.", 1
+    )
+    default_replication_factor: int = _setting(1, "Replicas of a topic created without a count.", 1)
+    auto_create_topics_enable: bool = _setting(
+        True, "Create a topic when a client asks for its metadata."
+    )
+    delete_topic_enable: bool = _setting(True, "Allow topics to be deleted.")
+    min_insync_replicas: int = _setting(
+        1, "How many in-sync replicas acks=all needs.", 1, topic="min.insync.replicas"
+    )
+    unclean_leader_election_enable: bool = _setting(
+        False,
+        "Whether a replica that may miss acknowledged records can become leader.",
+        topic="unclean.leader.election.enable",
+    )
+
+    message_max_bytes: int = _setting(
+        1_048_588, "The largest record batch, in bytes as it travels.", 0, topic="max.message.bytes"
+    )
+    socket_request_max_bytes: int = _setting(104_857_600, "The largest request frame.", 1)
+    minikafka_request_control_max_bytes: int = _setting(
+        16 * 1024 * 1024,
+        "The largest frame of any request but Produce: their objects take more memory than bytes.",
+        1024,
+    )
+    queued_max_request_bytes: int = _setting(
+        256 * 1024 * 1024,
+        "Memory for requests larger than 64 KiB of all connections together: who finds none waits. "
+        "-1 for no limit, which is Kafka's default; here connections read independently.",
+        -1,
+        long=True,
+    )
+    socket_listen_backlog_size: int = _setting(1024, "Connections that wait to be accepted.", 1)
+    socket_send_buffer_bytes: int = _setting(
+        -1, "SO_SNDBUF of a connection; -1 leaves it alone.", -1
+    )
+    socket_receive_buffer_bytes: int = _setting(
+        -1, "SO_RCVBUF of a connection; -1 leaves it alone.", -1
+    )
+    max_connections: int = _setting(
+        10_000, "Open connections; one more is closed.", 1, dynamic=True
+    )
+    max_connections_per_ip: int = _setting(
+        10_000, "Open connections from one address.", 1, dynamic=True
+    )
+    connections_max_idle_ms: int = _setting(
+        600_000, "An idle connection is closed after this.", -1, long=True
+    )
+    minikafka_frame_timeout_ms: int = _setting(
+        60_000, "How long the rest of a frame may take after its first byte.", 1
+    )
+
+    fetch_max_bytes: int = _setting(57_671_680, "The most bytes one fetch response carries.", 1024)
+    max_incremental_fetch_session_cache_slots: int = _setting(
+        1000, "Fetch sessions kept (KIP-227).", 0
+    )
+    replica_lag_time_max_ms: int = _setting(
+        30_000, "A follower that has not caught up for this long leaves the ISR.", 1, long=True
+    )
+    replica_fetch_max_bytes: int = _setting(
+        1_048_576, "The most bytes of one partition in a follower's fetch.", 0
+    )
+    replica_fetch_response_max_bytes: int = _setting(
+        10_485_760, "The most bytes in a follower's fetch.", 0
+    )
+    replica_fetch_min_bytes: int = _setting(
+        1, "A follower's fetch waits until there are this many bytes.", 1
+    )
+    replica_fetch_wait_max_ms: int = _setting(
+        500, "The longest that a follower's fetch waits; less than replica.lag.time.max.ms.", 1
+    )
+    replica_fetch_backoff_ms: int = _setting(
+        1000, "The longest back-off of a follower after a failed fetch.", 0
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = _setting(
+        5000, "How often high watermarks are checkpointed.", 1, long=True
+    )
+    replica_selector_class: str = _setting(
+        "",
+        "Which replica consumers read from (KIP-392): RackAwareReplicaSelector for one in their "
+        "rack; empty for the leader.",
+    )
+    leader_replication_throttled_rate: int = _setting(
+        LONG_MAX,
+        "Bytes per second that are sent to throttled replicas.",
+        1,
+        long=True,
+        dynamic=True,
+    )
+    follower_replication_throttled_rate: int = _setting(
+        LONG_MAX, "Bytes per second that throttled replicas fetch.", 1, long=True, dynamic=True
+    )
+
+    group_min_session_timeout_ms: int = _setting(6000, "The shortest session timeout allowed.", 1)
+    group_max_session_timeout_ms: int = _setting(
+        1_800_000, "The longest session timeout allowed.", 1
+    )
+    group_initial_rebalance_delay_ms: int = _setting(
+        3000, "How long a new group waits for more members.", 0
+    )
+    group_max_size: int = _setting(2**31 - 1, "The most members of a group.", 1)
+    offset_metadata_max_bytes: int = _setting(4096, "The longest text committed with an offset.", 0)
+    offsets_retention_minutes: int = _setting(
+        10_080, "How long offsets outlive the last member of their group.", 1
+    )
+    offsets_retention_check_interval_ms: int = _setting(
+        600_000, "How often expired offsets are removed.", 1, long=True
+    )
+    offsets_topic_num_partitions: int = _setting(50, "Partitions of __consumer_offsets.", 1)
+    offsets_topic_replication_factor: int = _setting(
+        3, "Replicas of __consumer_offsets (fewer while there are fewer brokers).", 1
+    )
+    offsets_topic_segment_bytes: int = _setting(
+        104_857_600, "Segment size of __consumer_offsets.", 1024
+    )
+
+    transaction_max_timeout_ms: int = _setting(
+        900_000, "The longest timeout that a transactional producer may ask for.", 1
+    )
+    transactional_id_expiration_ms: int = _setting(
+        604_800_000, "A transactional id expires when it was not used for this long.", 1
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = _setting(
+        3_600_000, "How often expired transactional ids are removed.", 1
+    )
+    transaction_state_log_num_partitions: int = _setting(
+        50, "Partitions of __transaction_state.", 1
+    )
+    transaction_state_log_replication_factor: int = _setting(
+        3, "Replicas of __transaction_state (fewer while there are fewer brokers).", 1
+    )
+    transaction_state_log_min_isr: int = _setting(
+        2, "How many in-sync replicas __transaction_state needs (at most all it has).", 1
+    )
+    transaction_state_log_segment_bytes: int = _setting(
+        104_857_600, "Segment size of __transaction_state.", 1024
+    )
+    transaction_two_phase_commit_enable: bool = _setting(
+        False, "Allow transactions that wait for a decision without a timeout (KIP-939)."
+    )
+
+    producer_id_expiration_ms: int = _setting(
+        _DAY_MS, "A producer id expires when it was idle for this long.", 1, dynamic=True
+    )
+
+    compression_type: str = _setting(
+        "producer",
+        "`producer` keeps what the producer chose; anything else re-compresses its batches.",
+        choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+        topic="compression.type",
+    )
+    compression_gzip_level: int = _setting(
+        -1,
+        "The level at which batches are re-compressed with gzip; -1 is gzip's own default.",
+        -1,
+        9,
+        choices=("-1", *map(str, range(1, 10))),
+        topic="compression.gzip.level",
+    )
+    compression_lz4_level: int = _setting(
+        9,
+        "The level at which batches are re-compressed with lz4; 9 is the fast compressor.",
+        1,
+        17,
+        topic="compression.lz4.level",
+    )
+    compression_zstd_level: int = _setting(
+        3,
+        "The level at which batches are re-compressed with zstd.",
+        -131_072,
+        22,
+        topic="compression.zstd.level",
+    )
+    log_dirs: tuple[str, ...] = _setting(
+        (), "The data directory (one; --data-dir sets it).", also=("log.dir",)
+    )
+    log_cleanup_policy: tuple[str, ...] = _setting(
+        ("delete",),
+        "What happens to old segments: deleted by age and size, compacted by key, or both.",
+        choices=("delete", "compact"),
+        topic="cleanup.policy",
+    )
+    log_segment_bytes: int = _setting(
+        1_073_741_824, "The size at which a new segment begins.", 1024, topic="segment.bytes"
+    )
+    log_segment_delete_delay_ms: int = _setting(
+        60_000,
+        "How long a deleted segment's file stays on disk.",
+        0,
+        long=True,
+        topic="file.delete.delay.ms",
+    )
+    log_roll_ms: int = _setting(
+        7 * _DAY_MS,
+        "The age at which a new segment begins.",
+        1,
+        long=True,
+        topic="segment.ms",
+        coarser=(("log.roll.hours", _HOUR_MS),),
+    )
+    log_roll_jitter_ms: int = _setting(
+        0,
+        "Accepted for compatibility; rolling is not jittered.",
+        0,
+        long=True,
+        ignored=True,
+        topic="segment.jitter.ms",
+    )
+    log_retention_ms: int = _setting(
+        7 * _DAY_MS,
+        "How long segments are kept; -1 forever.",
+        -1,
+        long=True,
+        topic="retention.ms",
+        coarser=(("log.retention.hours", _HOUR_MS), ("log.retention.minutes", 60_000)),
+    )
+    log_retention_bytes: int = _setting(
+        -1,
+        "The largest size of a partition before old segments are deleted; -1 for no limit.",
+        -1,
+        long=True,
+        topic="retention.bytes",
+    )
+    log_local_retention_ms: int = _setting(
+        -2,
+        "Accepted for compatibility; nothing is tiered, so everything is local.",
+        -2,
+        long=True,
+        ignored=True,
+        topic="local.retention.ms",
+    )
+    log_local_retention_bytes: int = _setting(
+        -2,
+        "Accepted for compatibility; nothing is tiered, so everything is local.",
+        -2,
+        long=True,
+        ignored=True,
+        topic="local.retention.bytes",
+    )
+    log_retention_check_interval_ms: int = _setting(
+        300_000, "How often retention is checked.", 1, long=True
+    )
+    log_index_interval_bytes: int = _setting(
+        4096,
+        "Bytes of log between two entries of the offset index.",
+        0,
+        topic="index.interval.bytes",
+    )
+    log_index_size_max_bytes: int = _setting(
+        10_485_760, "The largest size of a segment's index.", 4, topic="segment.index.bytes"
+    )
+    log_flush_interval_messages: int = _setting(
+        LONG_MAX,
+        "Sync the log after this many records; 1 syncs before every acknowledgement.",
+        1,
+        long=True,
+        topic="flush.messages",
+    )
+    log_flush_interval_ms: int = _setting(
+        LONG_MAX, "Sync the log at least this often.", 0, long=True, topic="flush.ms"
+    )
+    log_flush_scheduler_interval_ms: int = _setting(
+        1000, "How often logs are checked for a due sync.", 1, long=True
+    )
+    log_flush_offset_checkpoint_interval_ms: int = _setting(
+        60_000, "How often recovery points are checkpointed.", 1
+    )
+    minikafka_log_reopen_interval_ms: int = _setting(
+        30_000,
+        "How often the broker retries to open a log whose disk failed or was full.",
+        1,
+        long=True,
+    )
+    log_preallocate: bool = _setting(
+        False,
+        "Accepted for compatibility; segments are never preallocated.",
+        ignored=True,
+        topic="preallocate",
+    )
+    log_message_timestamp_type: str = _setting(
+        "CreateTime",
+        "Who stamps records: the producer (CreateTime) or the broker (LogAppendTime).",
+        choices=("CreateTime", "LogAppendTime"),
+        topic="message.timestamp.type",
+    )
+    log_message_timestamp_after_max_ms: int = _setting(
+        _HOUR_MS,
+        "How far a record's timestamp may lie in the future.",
+        0,
+        long=True,
+        topic="message.timestamp.after.max.ms",
+    )
+    log_message_timestamp_before_max_ms: int = _setting(
+        LONG_MAX,
+        "How far a record's timestamp may lie in the past.",
+        0,
+        long=True,
+        topic="message.timestamp.before.max.ms",
+    )
+    log_cleaner_enable: bool = _setting(True, "Compact logs in the background.")
+    log_cleaner_backoff_ms: int = _setting(
+        15_000,
+        "How long the cleaner sleeps when there is nothing to clean.",
+        0,
+        long=True,
+        dynamic=True,
+    )
+    log_cleaner_delete_retention_ms: int = _setting(
+        _DAY_MS,
+        "How long a compacted topic keeps tombstones.",
+        0,
+        long=True,
+        topic="delete.retention.ms",
+    )
+    log_cleaner_min_cleanable_ratio: float = _setting(
+        0.5,
+        "The share of a log that must be uncompacted before compaction starts.",
+        0,
+        1,
+        topic="min.cleanable.dirty.ratio",
+    )
+    log_cleaner_min_compaction_lag_ms: int = _setting(
+        0,
+        "The shortest time a record stays uncompacted.",
+        0,
+        long=True,
+        topic="min.compaction.lag.ms",
+    )
+    log_cleaner_max_compaction_lag_ms: int = _setting(
+        LONG_MAX,
+        "The longest a record may wait for compaction.",
+        1,
+        long=True,
+        topic="max.compaction.lag.ms",
+    )
+
+    explicitly_set: frozenset[str] = field(default=frozenset(), compare=False)
+
+    def value_of(self, name: str) -> Value:
+        """The value of the setting with this Kafka name."""
+        value: Value = getattr(self, name.replace(".", "_"))
+        return value
+
+    def values_by_name(self) -> dict[str, Value]:
+        """Every setting's effective value by its Kafka name."""
+        return {name: self.value_of(name) for name in BROKER_SETTINGS}
+
+
+_TOPIC_ONLY: Final = (
+    Setting(
+        "remote.storage.enable",
+        SettingType.BOOLEAN,
+        False,
+        "Accepted for compatibility; there is no tiered storage, so it can only be false.",
+        is_dynamic=True,
+        is_ignored=True,
+    ),
+    Setting(
+        "remote.log.copy.disable",
+        SettingType.BOOLEAN,
+        False,
+        "Accepted for compatibility; there is no tiered storage.",
+        is_dynamic=True,
+        is_ignored=True,
+    ),
+    Setting(
+        "remote.log.delete.on.disable",
+        SettingType.BOOLEAN,
+        False,
+        "Accepted for compatibility; there is no tiered storage.",
+        is_dynamic=True,
+        is_ignored=True,
+    ),
+    Setting(
+        "follower.replication.throttled.replicas",
+        SettingType.LIST,
+        (),
+        "Replicas whose fetching is throttled, as partition:broker pairs or *.",
+        is_dynamic=True,
+    ),
+    Setting(
+        "leader.replication.throttled.replicas",
+        SettingType.LIST,
+        (),
+        "Replicas whose leader is throttled, as partition:broker pairs or *.",
+        is_dynamic=True,
+    ),
+)
+
+BROKER_SETTINGS: Final[dict[str, Setting]] = {}
+TOPIC_SETTINGS: Final[dict[str, Setting]] = {one.name: one for one in _TOPIC_ONLY}
+SYNONYMS: Final[dict[str, str]] = {}
+"""Other names of broker settings."""
+COARSER_SETTINGS: Final[dict[str, tuple[str, int]]] = {}
+"""Names in coarser units, coarsest first: the broker setting, and how many of its units one is."""
+
+
+def _derive_tables() -> None:
+    for one in fields(BrokerConfig):
+        if "setting" not in one.metadata:
+            continue
+        name, topic = one.name.replace("_", "."), one.metadata["topic"]
+        setting: Setting = one.metadata["setting"]._replace(name=name)
+        if topic is not None:
+            TOPIC_SETTINGS[topic] = setting._replace(name=topic, broker_name=name)
+            setting = setting._replace(doc=f"{setting.doc} The topic setting {topic} overrides it.")
+        BROKER_SETTINGS[name] = setting
+        SYNONYMS.update(dict.fromkeys(one.metadata["also"], name))
+        COARSER_SETTINGS.update({other: (name, units) for other, units in one.metadata["coarser"]})
+
+
+_derive_tables()

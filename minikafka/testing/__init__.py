@@ -1,0 +1,119 @@
+"""Real brokers for tests, each in a process of its own.
+
+    with minikafka.testing.broker(num_partitions=3) as kafka:
+        client(kafka.bootstrap)
+
+    with minikafka.testing.cluster(3) as kafka:
+        kafka.kill(kafka.leader("orders"))
+        client(kafka.bootstrap)
+
+In a trio program write ``async with``: the event loop runs on while brokers start and stop. The
+methods block, there too; call them with `trio.to_thread.run_sync`.
+
+Nothing is installed, configured or left behind: ports are free ones, data is in a temporary
+directory, and the end of the block ends the processes. A broker that does not start raises
+`BrokerStartError` with the end of its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .brokers import Broker
+from .clusters import Cluster, NodeOptions
+from .process import BrokerStartError
+from .settings import DEFAULTS, Setting
+
+__all__ = [
+    "DEFAULTS",
+    "Broker",
+    "BrokerStartError",
+    "Cluster",
+    "NodeOptions",
+    "Setting",
+    "broker",
+    "cluster",
+]
+
+
+def broker(
+    settings: Mapping[str, Setting] | None = None,
+    /,
+    *,
+    directory: Path | str | None = None,
+    keep: bool = False,
+    listen: str = "127.0.0.1:0",
+    prefix: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Setting] = DEFAULTS,
+    **named_settings: Setting,
+) -> Broker:
+    """A broker of its own, which starts when a ``with`` or ``async with`` block is entered.
+
+    Args:
+        settings: by Kafka's names, e.g. ``{"log.retention.ms": 60_000}``.
+        directory: for its data and its log, both of which are kept; a temporary directory if None.
+        keep: do not remove the temporary directory at the end.
+        listen: ``HOST:PORT``; port 0 is a free one, which stays the broker's until the end.
+        prefix: words before the command, e.g. ``["nice", "-n", "5"]``. They must replace
+            themselves by the command (``exec``), for signals are sent to the process they start.
+        arguments: further arguments of ``minikafka serve``, e.g. ``["--log-level", "debug"]``.
+        environment: variables for the process, in addition to those of this one.
+        defaults: settings that hold unless the others say otherwise; see `DEFAULTS`.
+        **named_settings: settings with ``_`` for dots: ``num_partitions=3``.
+
+    Raises:
+        BrokerStartError: (on entering the block) it did not start, for instance because a setting
+            is unknown.
+    """
+    return Broker(
+        {**(settings or {}), **named_settings},
+        directory=directory,
+        keep=keep,
+        listen=listen,
+        prefix=prefix,
+        arguments=arguments,
+        environment=environment,
+        defaults=defaults,
+    )
+
+
+def cluster(
+    nodes: int | Sequence[NodeOptions] = 3,
+    settings: Mapping[str, Setting] | None = None,
+    /,
+    *,
+    directory: Path | str | None = None,
+    keep: bool = False,
+    environment: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Setting] = DEFAULTS,
+    **named_settings: Setting,
+) -> Cluster:
+    """A cluster, which starts when a ``with`` or ``async with`` block is entered.
+
+    Unless settings say otherwise there are as many replicas as nodes, at most three, and
+    ``acks=all`` waits for all but one of them, so that one node may be missing.
+
+    Args:
+        nodes: how many, or what is particular to each. They are numbered from 1.
+        settings: by Kafka's names, for all nodes.
+        directory: gets ``node-1/data``, ``node-1/broker.log`` and so on, which are kept; a
+            temporary directory if None.
+        keep: do not remove the temporary directory at the end.
+        environment: variables for the processes, in addition to those of this one.
+        defaults: settings that hold unless the others say otherwise; see `DEFAULTS`.
+        **named_settings: settings with ``_`` for dots: ``num_partitions=3``.
+
+    Raises:
+        BrokerStartError: (on entering the block) a node did not start.
+    """
+    return Cluster(
+        nodes,
+        {**(settings or {}), **named_settings},
+        directory=directory,
+        keep=keep,
+        environment=environment,
+        defaults=defaults,
+    )

@@ -1,0 +1,55 @@
+"""``with`` and ``async with`` for what starts and closes in plain calls."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+import trio
+
+
+class Block(ABC):
+    """Something that runs for a block. In trio, worker threads wait for its start and its end."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it, whatever it takes."""
+
+    @abstractmethod
+    def explain(self, error: BaseException) -> None:
+        """Add to an error of the block what may have caused it."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(exc, Exception):
+            self.explain(exc)
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return await trio.to_thread.run_sync(self.__enter__)
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self.__exit__, exc_type, exc, traceback)

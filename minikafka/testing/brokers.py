@@ -1,0 +1,201 @@
+"""One broker in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from .blocks import Block
+from .places import Address, Workspace
+from .process import LOG_TAIL_CHARACTERS, ServerProcess, wait_until_ready
+from .settings import DEFAULTS, Setting, assignments
+
+_SERVE: Final = (sys.executable, "-m", "minikafka", "serve")
+# As a variable, because tests of upgrades start versions that do not have the option.
+_UNTIL_STDIN_CLOSES: Final = {"MINIKAFKA_UNTIL_STDIN_CLOSES": "1"}
+
+
+class Broker(Block):
+    """``minikafka serve``, to be started, killed, paused and started again.
+
+    `minikafka.testing.broker` makes one and describes the arguments. The address and the data stay
+    the same over restarts, until the end of the block.
+
+    Attributes:
+        name: what errors call it.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        directory: Path | str | None = None,
+        keep: bool = False,
+        listen: str = "127.0.0.1:0",
+        prefix: Sequence[str] = (),
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        defaults: Mapping[str, Setting] = DEFAULTS,
+        name: str = "the broker",
+    ) -> None:
+        self.name = name
+        self._workspace = Workspace(directory, keep)
+        self._listen = listen
+        self._address: Address | None = None
+        self._prefix = tuple(prefix)
+        self._arguments = (*assignments(defaults, settings or {}), *arguments)
+        self._environment = {**_UNTIL_STDIN_CLOSES, **(environment or {})}
+        self._process: ServerProcess | None = None
+        self._is_paused = False
+
+    # --- what it is ---
+
+    @property
+    def bootstrap(self) -> str:
+        """``HOST:PORT``, for clients; known from the first start on."""
+        return str(self._place)
+
+    @property
+    def host(self) -> str:
+        """Where it listens."""
+        return self._place.host
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._place.port
+
+    @property
+    def _place(self) -> Address:
+        if self._address is None:
+            raise RuntimeError(f"{self.name} was not started")
+        return self._address
+
+    @property
+    def directory(self) -> Path:
+        """What has its data and its log."""
+        return self._workspace.path
+
+    @property
+    def data_dir(self) -> Path:
+        """Its data directory."""
+        return self.directory / "data"
+
+    @property
+    def log_path(self) -> Path:
+        """The file that takes its stderr, over all restarts."""
+        return self.directory / "broker.log"
+
+    def log(self) -> str:
+        """What it has written to its log so far, over all restarts."""
+        try:
+            return self.log_path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    @property
+    def process(self) -> ServerProcess:
+        """The process that was started last.
+
+        Raises:
+            RuntimeError: it was never started.
+        """
+        if self._process is None:
+            raise RuntimeError(f"{self.name} was not started")
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        """The process id of the process that was started last."""
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process, paused or not."""
+        return self._process is not None and self._process.exit_code is None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it was suspended by `pause`."""
+        return self._is_paused
+
+    # --- what happens to it ---
+
+    def start(self) -> None:
+        """Start it and wait until it serves.
+
+        Raises:
+            BrokerStartError: it did not start; there is no process then.
+        """
+        self.launch()
+        try:
+            wait_until_ready([self.process])
+        except BaseException:
+            self.process.kill()
+            raise
+
+    def launch(self) -> None:
+        """Start it without waiting until it serves, as nodes need that wait for each other."""
+        if self.is_running:
+            raise RuntimeError(f"{self.name} is already running, as process {self.pid}")
+        if self._address is None:
+            self._address = Address(self._listen)
+        self._is_paused = False
+        command = [*self._prefix, *_SERVE, "--listen", self.bootstrap]
+        command += ["--data-dir", str(self.data_dir.absolute()), *self._arguments]
+        self._process = ServerProcess(
+            self.name, command, self.log_path, environment=self._environment
+        )
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Ask it to stop, and wait for the end. It is killed if that takes a minute.
+
+        Args:
+            number: the signal to send, SIGTERM or SIGINT.
+
+        Returns:
+            Its exit code: 0 after a clean stop, negative for the signal that ended it.
+        """
+        self.ask_to_stop(number)
+        return self.process.wait()
+
+    def ask_to_stop(self, number: int = signal.SIGTERM) -> None:
+        """Send a signal to stop, without waiting for the end."""
+        self.process.ask_to_stop(number)
+        self._is_paused = False
+
+    def kill(self) -> None:
+        """End it without a warning (SIGKILL), as a crash would."""
+        self.process.kill()
+        self._is_paused = False
+
+    def pause(self) -> None:
+        """Suspend it (SIGSTOP): its connections stay open and get no answers."""
+        self.process.send_signal(signal.SIGSTOP)
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        self.process.send_signal(signal.SIGCONT)
+        self._is_paused = False
+
+    def close(self) -> None:
+        """Stop it if it runs, and remove what is temporary."""
+        try:
+            if self.is_running:
+                self.stop()
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Give back the port and the temporary directory of a broker that does not run."""
+        if self._address is not None:
+            self._address.release()
+        self._workspace.remove()
+
+    def explain(self, error: BaseException) -> None:
+        """Add the end of its log to an error."""
+        error.add_note(f"{self.name}'s log ends with:\n{self.log()[-LOG_TAIL_CHARACTERS:]}")
