@@ -181,6 +181,7 @@ def _end_process(broker: object) -> NoReturn:
     The broker is not even freed: with 20,000 partitions that takes seconds.
     """
     del broker  # the caller has it
+    # `os._exit` skips them, and there is no public way to run them.
     atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
     logging.shutdown()
     with suppress(OSError, ValueError):
