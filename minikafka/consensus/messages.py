@@ -23,6 +23,7 @@ __all__ = [
     "AppendRequest",
     "AppendResponse",
     "CampaignRequest",
+    "DirectoryOf",
     "Entry",
     "JoinRequest",
     "MalformedQuorumMessage",
@@ -55,32 +56,49 @@ class Entry(NamedTuple):
     payload: bytes
 
 
+class DirectoryOf(NamedTuple):
+    """Which data directory a node has."""
+
+    node_id: int
+    directory_id: bytes
+
+
 class VoteRequest(NamedTuple):
     """Asks for a vote.
 
     With ``is_pre_vote`` the answer promises nothing: ``epoch`` is the one that the sender would
-    move to if a majority would vote for it (KIP-996).
+    move to if a majority would vote for it (KIP-996). A candidate whose log is empty founds a
+    cluster; ``directories`` are then those of the voters that gave it their pre-votes.
     """
 
     epoch: int
     last_epoch: int
     last_index: int
     is_pre_vote: bool
+    directories: tuple[DirectoryOf, ...] = ()
 
 
 class VoteResponse(NamedTuple):
-    """Answers `VoteRequest`; ``asked_epoch`` is the epoch that was asked for."""
+    """Answers `VoteRequest`; ``asked_epoch`` is the epoch that was asked for.
+
+    ``directory_id`` and ``is_admitted`` say what the voter's directory is; see
+    `minikafka.consensus.election`.
+    """
 
     epoch: int
     asked_epoch: int
     is_pre_vote: bool
     is_granted: bool
+    directory_id: bytes = b""
+    is_admitted: bool = True
 
 
 class AppendRequest(NamedTuple):
     """The leader's entries behind ``previous_index``; without entries it is a heartbeat.
 
     ``commit_index`` is the leader's; the receiver may commit that far, if it has that much.
+    ``admitted_directory`` is the receiver's new directory once it may vote, empty otherwise; see
+    `minikafka.consensus.leader`.
     """
 
     epoch: int
@@ -88,6 +106,7 @@ class AppendRequest(NamedTuple):
     previous_epoch: int
     commit_index: int
     entries: tuple[Entry, ...]
+    admitted_directory: bytes = b""
 
 
 class AppendResponse(NamedTuple):
@@ -95,7 +114,8 @@ class AppendResponse(NamedTuple):
 
     Accepted: the sender's log is on disk and equals the leader's up to ``last_index``. Otherwise
     it lacks the entry at ``previous_index``; the logs may agree at ``last_index``, where the sender
-    has an entry of ``last_epoch``, but nowhere above.
+    has an entry of ``last_epoch``, but nowhere above. What the sender has stored counts for
+    commits only if its directory ``is_admitted``.
     """
 
     epoch: int
@@ -103,6 +123,8 @@ class AppendResponse(NamedTuple):
     previous_index: int
     last_index: int
     last_epoch: int
+    directory_id: bytes = b""
+    is_admitted: bool = True
 
 
 class SnapshotRequest(NamedTuple):
@@ -274,6 +296,19 @@ def _entry(value: object) -> Entry:
     raise ValueError
 
 
+def _directories(value: object) -> tuple[DirectoryOf, ...]:
+    if isinstance(value, list | tuple):
+        return tuple(map(_directory, cast("Sequence[object]", value)))
+    raise ValueError
+
+
+def _directory(value: object) -> DirectoryOf:
+    if isinstance(value, list | tuple):
+        node_id, directory_id = cast("Sequence[object]", value)[:2]  # as above
+        return DirectoryOf(_number(node_id), _bytes(directory_id))
+    raise ValueError
+
+
 _KINDS: Final[tuple[type[Message], ...]] = get_args(Message)
 _NUMBERS: Final = {kind: number for number, kind in enumerate(_KINDS)}
 _READER_OF_TYPE: Final[dict[Any, Callable[[object], object]]] = {
@@ -281,6 +316,7 @@ _READER_OF_TYPE: Final[dict[Any, Callable[[object], object]]] = {
     bool: _flag,
     bytes: _bytes,
     tuple[Entry, ...]: _entries,
+    tuple[DirectoryOf, ...]: _directories,
 }
 _READERS: Final = {
     kind: [(name, _READER_OF_TYPE[hint]) for name, hint in get_type_hints(kind).items()]

@@ -12,6 +12,11 @@ What the quorum promises (D. Ongaro, "Consensus: Bridging Theory and Practice"; 
   own epoch are counted; older ones are committed with the first of those.
 - *State machine safety*: so all nodes apply the same entries in the same order.
 
+All of this rests on disks that keep what was written. A node whose directory is lost comes back
+with a new one, which does not vote and does not count until it is *admitted*: by a leader that has
+its majority without it (`minikafka.consensus.leader`), or in the election in which all voters found
+a cluster (`minikafka.consensus.election`). So any minority of the directories may be lost at once.
+
 `minikafka.consensus.roles` explains the roles and their transitions. What each event does, by role
 (``-`` is nothing; a message of a higher epoch first turns its receiver into a follower, and one of
 a lower epoch is answered with the higher one or ignored):
@@ -104,6 +109,8 @@ class RaftNode:
         log: the entries that are on the disk; the node changes it.
         epoch: the stored epoch.
         vote: the stored vote in it.
+        directory_id: of the data directory.
+        is_admitted: whether the node may vote with this directory.
         commit_index: the log is known to be committed up to here.
         read_snapshot: returns the bytes of the snapshot at the log's base.
         dice: (low, high) -> a random number between them.
@@ -118,11 +125,15 @@ class RaftNode:
         *,
         epoch: int,
         vote: int | None,
+        directory_id: bytes,
+        is_admitted: bool,
         commit_index: int,
         read_snapshot: Callable[[], bytes],
         dice: Callable[[float, float], float],
     ) -> None:
-        context = RaftContext(config, log, epoch, vote, commit_index, dice)
+        context = RaftContext(
+            config, log, epoch, vote, commit_index, dice, directory_id, is_admitted=is_admitted
+        )
         self._context = context
         self._leader = Leader(context, read_snapshot)
         self._follower = Follower(context)
@@ -143,6 +154,16 @@ class RaftNode:
     def vote(self) -> int | None:
         """The node voted for in this epoch."""
         return self._context.vote
+
+    @property
+    def directory_id(self) -> bytes:
+        """Of this node's data directory."""
+        return self._context.directory_id
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether this node may vote, and counts in majorities."""
+        return self._context.is_admitted
 
     @property
     def leader_id(self) -> int | None:

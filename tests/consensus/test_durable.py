@@ -31,7 +31,13 @@ from tests.storage.memory_disk import MemoryDisk
 
 THREE = QuorumConfig(1, frozenset({1, 2, 3}), log_memory_size_bytes_max=60)
 ALONE = QuorumConfig(1, frozenset({1}))
+IDS = count(1)
 OBSERVER = QuorumConfig(7, frozenset({1, 2, 3}))
+
+
+def next_id() -> bytes:
+    """Another one for every directory."""
+    return next(IDS).to_bytes(16, "big")
 
 
 def new_disk(seed: int = 1) -> MemoryDisk:
@@ -42,7 +48,7 @@ def new_disk(seed: int = 1) -> MemoryDisk:
 
 
 def open_log(disk: MemoryDisk, config: QuorumConfig = THREE, *, sync: bool = True) -> DurableLog:
-    return DurableLog.open(disk, "d", config, sync=sync)
+    return DurableLog.open(disk, "d", config, new_directory_id=next_id, sync=sync)
 
 
 def new_log() -> tuple[MemoryDisk, DurableLog]:

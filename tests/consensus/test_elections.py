@@ -55,13 +55,13 @@ def test_a_voter_waits_then_asks_then_campaigns_then_leads() -> None:
 
 
 def test_two_of_five_are_no_majority() -> None:
-    node = machines.started(voters=machines.FIVE)
+    node = machines.started(1, voters=machines.FIVE)
     node.expire(1.0)
-    machines.receive(node, 2, messages.VoteResponse(0, 1, True, True), 1.0)
+    machines.receive(node, 2, messages.VoteResponse(1, 2, True, True), 1.0)
     assert machines.role(node) is Role.PROSPECTIVE
-    machines.receive(node, 2, messages.VoteResponse(0, 1, True, True), 1.0)  # the same one again
+    machines.receive(node, 2, messages.VoteResponse(1, 2, True, True), 1.0)  # the same one again
     assert machines.role(node) is Role.PROSPECTIVE
-    machines.receive(node, 3, messages.VoteResponse(0, 1, True, True), 1.0)
+    machines.receive(node, 3, messages.VoteResponse(1, 2, True, True), 1.0)
     assert machines.role(node) is Role.CANDIDATE
 
 
@@ -79,11 +79,11 @@ def test_answers_that_come_too_late_count_for_nothing() -> None:
 
 
 def test_a_candidate_that_has_lost_retries_soon() -> None:
-    node = machines.started()
+    node = machines.started(1)
     node.expire(1.0)
-    machines.receive(node, 2, messages.VoteResponse(0, 1, True, False), 1.0)
+    machines.receive(node, 2, messages.VoteResponse(1, 2, True, False), 1.0)
     assert machines.role(node) is Role.PROSPECTIVE  # the third may say yes
-    machines.receive(node, 3, messages.VoteResponse(0, 1, True, False), 1.0)
+    machines.receive(node, 3, messages.VoteResponse(1, 2, True, False), 1.0)
     assert machines.role(node) is Role.FOLLOWER
     assert node.deadline() == 1.125
     node.expire(1.125)
@@ -95,16 +95,16 @@ def test_a_candidate_that_has_lost_retries_soon() -> None:
 
 
 def test_an_election_without_answers_restarts_with_a_pre_vote() -> None:
-    node = machines.started()
+    node = machines.started(1)
     node.expire(1.0)
-    machines.receive(node, 2, messages.VoteResponse(0, 1, True, True), 1.0)
+    machines.receive(node, 2, messages.VoteResponse(1, 2, True, True), 1.0)
     assert machines.role(node) is Role.CANDIDATE
     node.expire(2.0)
     assert machines.role(node) is Role.PROSPECTIVE
-    assert node.epoch == 1
+    assert node.epoch == 2
     node.expire(3.0)
     assert machines.role(node) is Role.PROSPECTIVE
-    assert node.epoch == 1
+    assert node.epoch == 2
 
 
 @pytest.mark.parametrize("is_pre_vote", [True, False])

@@ -10,6 +10,7 @@ from minikafka.consensus.messages import (
     AppendRequest,
     AppendResponse,
     CampaignRequest,
+    DirectoryOf,
     JoinRequest,
     SnapshotRequest,
     SnapshotResponse,
@@ -18,9 +19,19 @@ from minikafka.consensus.messages import (
 )
 
 numbers = st.integers(0, 2**63 - 1)
+directories = st.binary(max_size=16)
 messages = st.one_of(
-    st.builds(VoteRequest, numbers, numbers, numbers, st.booleans()),
-    st.builds(VoteResponse, numbers, numbers, st.booleans(), st.booleans()),
+    st.builds(
+        VoteRequest,
+        numbers,
+        numbers,
+        numbers,
+        st.booleans(),
+        st.lists(st.builds(DirectoryOf, numbers, directories), max_size=3).map(tuple),
+    ),
+    st.builds(
+        VoteResponse, numbers, numbers, st.booleans(), st.booleans(), directories, st.booleans()
+    ),
     st.builds(
         AppendRequest,
         numbers,
@@ -30,8 +41,18 @@ messages = st.one_of(
         st.lists(st.builds(consensus.Entry, numbers, st.binary(max_size=20)), max_size=4).map(
             tuple
         ),
+        directories,
     ),
-    st.builds(AppendResponse, numbers, st.booleans(), numbers, numbers, numbers),
+    st.builds(
+        AppendResponse,
+        numbers,
+        st.booleans(),
+        numbers,
+        numbers,
+        numbers,
+        directories,
+        st.booleans(),
+    ),
     st.builds(SnapshotRequest, numbers, numbers, numbers, numbers, numbers, st.binary()),
     st.builds(SnapshotResponse, numbers, numbers, numbers),
     st.builds(JoinRequest, numbers),
