@@ -52,7 +52,7 @@ from minikafka.storage.record_log import RecordLog
 from .config import QuorumConfig
 from .effects import Persist, PersistEntries, PersistSnapshot, PersistState
 from .log import ENTRY_OVERHEAD_BYTES, RaftLog
-from .messages import Entry
+from .messages import EPOCH_MAX, Entry
 from .snapshot import EMPTY_SNAPSHOT, decode_snapshot, encode_snapshot
 
 __all__ = [
@@ -236,6 +236,11 @@ class DurableLog:
         )
         last_index = self.log.last_index
         self.epoch = max(self.epoch, self.log.last_epoch)
+        if self.epoch > EPOCH_MAX:
+            raise StorageError(
+                f"the files in {self._directory} have epoch {self.epoch}, which no elections can "
+                f"explain; restore them from a copy, or {_START_EMPTY}"
+            )
         self.commit_index = max(self.log.base_index, min(commit_index, last_index))
         if self._config.is_alone:
             self.commit_index = last_index

@@ -15,6 +15,7 @@ version.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, cast, get_args, get_type_hints
 
 from minikafka.storage.disk import Buffer
@@ -39,7 +40,13 @@ __all__ = [
 ]
 
 NUMBER_MAX: Final = 2**63 - 1
-"""The largest epoch, index or position that is accepted."""
+"""The largest index or position that is accepted."""
+EPOCH_MAX: Final = 2**62
+"""The largest epoch that is accepted, from messages and from files.
+
+Each election needs a higher epoch, so a quorum that had adopted the largest number could never
+elect a leader again. This one is out of reach: see `EPOCH_STEP_MAX` in ``raft``.
+"""
 
 
 class MalformedQuorumMessage(ValueError):
@@ -262,11 +269,27 @@ def decode_message(value: object) -> Message:
             raise MalformedQuorumMessage(
                 f"{field!r:.40} is not a valid {name} of a {kind.__name__}"
             ) from None
-    return cast("Callable[..., Message]", kind)(*decoded)
+    message = cast("Callable[..., Message]", kind)(*decoded)
+    if isinstance(message, AppendRequest):
+        _check_epochs(message)
+    return message
+
+
+def _check_epochs(message: AppendRequest) -> None:
+    """Epochs never decrease along a log, and none of its entries is of a later leader."""
+    epochs = [message.previous_epoch, *(entry.epoch for entry in message.entries), message.epoch]
+    if any(one > next_one for one, next_one in pairwise(epochs)):
+        raise MalformedQuorumMessage(f"the epochs {epochs!r:.60} of an append decrease")
 
 
 def _number(value: object) -> int:
     if type(value) is int and 0 <= value <= NUMBER_MAX:
+        return value
+    raise ValueError
+
+
+def _epoch(value: object) -> int:
+    if type(value) is int and 0 <= value <= EPOCH_MAX:
         return value
     raise ValueError
 
@@ -292,7 +315,7 @@ def _entries(value: object) -> tuple[Entry, ...]:
 def _entry(value: object) -> Entry:
     if isinstance(value, list | tuple):
         epoch, payload = cast("Sequence[object]", value)[:2]  # ValueError when there are fewer
-        return Entry(_number(epoch), _bytes(payload))
+        return Entry(_epoch(epoch), _bytes(payload))
     raise ValueError
 
 
@@ -319,7 +342,10 @@ _READER_OF_TYPE: Final[dict[Any, Callable[[object], object]]] = {
     tuple[DirectoryOf, ...]: _directories,
 }
 _READERS: Final = {
-    kind: [(name, _READER_OF_TYPE[hint]) for name, hint in get_type_hints(kind).items()]
+    kind: [
+        (name, _epoch if name.endswith("epoch") else _READER_OF_TYPE[hint])
+        for name, hint in get_type_hints(kind).items()
+    ]
     for kind in _KINDS
 }
 # Where the lists hold what `split_message` takes out; the kind comes first.

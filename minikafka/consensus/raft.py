@@ -97,6 +97,14 @@ __all__ = ["RaftNode"]
 
 logger = logging.getLogger(__name__)
 
+EPOCH_STEP_MAX = 2**32
+"""How far one message may move this node's epoch.
+
+At ten elections a second, that many take 13 years; what asks for more is a fault or an attack. The
+message does not count then, and the epoch moves by this only, which is enough for a node that was
+away, or new, while an attack went on: it follows with the next messages. `EPOCH_MAX` would take
+2**30 such messages, each with a sync of the disk before the next one.
+"""
 _LAST_WORDS_WAIT = 0.25
 """For this part of the election timeout messages of a lost node do not prove that it is alive."""
 
@@ -116,7 +124,7 @@ class RaftNode:
         dice: (low, high) -> a random number between them.
     """
 
-    __slots__ = ("_context", "_election", "_follower", "_leader")
+    __slots__ = ("_context", "_election", "_far_senders", "_follower", "_leader")
 
     def __init__(
         self,
@@ -135,6 +143,7 @@ class RaftNode:
             config, log, epoch, vote, commit_index, dice, directory_id, is_admitted=is_admitted
         )
         self._context = context
+        self._far_senders: set[int] = set()  # that were reported; only connected nodes get here
         self._leader = Leader(context, read_snapshot)
         self._follower = Follower(context)
         self._election = Election(context, self._leader.begin)
@@ -239,6 +248,10 @@ class RaftNode:
 
     def _receive(self, sender: int, message: Message) -> None:
         context = self._context
+        is_plan = isinstance(message, VoteRequest) and message.is_pre_vote
+        if message.epoch > context.epoch + EPOCH_STEP_MAX and not is_plan:
+            self._see_far(sender, message.epoch)
+            return
         match message:
             case VoteRequest():
                 if not message.is_pre_vote and sender in context.config.voters:
@@ -273,6 +286,21 @@ class RaftNode:
 
     def _is_known(self, sender: int) -> bool:
         return sender in self._context.config.voters or sender in self._leader.progress
+
+    def _see_far(self, sender: int, epoch: int) -> None:
+        """A message has an epoch that no elections can explain; see `EPOCH_STEP_MAX`."""
+        context = self._context
+        if sender not in self._far_senders:
+            self._far_senders.add(sender)
+            logger.error(
+                "node %d sends epoch %d to the quorum, and this node is in epoch %d: elections "
+                "cannot explain that; the message is ignored",
+                sender,
+                epoch,
+                context.epoch,
+            )
+        if sender in context.config.voters:
+            self._see(context.epoch + EPOCH_STEP_MAX)
 
     def _see(self, epoch: int) -> bool:
         """Move to a higher epoch as a follower; False if it is not higher."""

@@ -177,6 +177,7 @@ class Cluster:
         self.directories_lost += 1
         self._crash(node, duration_s)
         node.lose_directory()
+        self.world.after(duration_s, self._start, node)
 
     def _pause(self, node: SimulatedNode, duration_s: float) -> None:
         node.pause()

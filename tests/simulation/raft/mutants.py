@@ -96,11 +96,6 @@ def found_with_a_majority(self: Election) -> int:
     return self._context.config.majority
 
 
-def count_new_directories(self: Progress) -> bool:
-    """What they acknowledge is on a disk, after all."""
-    return not self.is_observer
-
-
 def admit_immediately(self: Leader, progress: Progress) -> bytes:
     """A voter that is heard may vote."""
     return b"" if progress.is_admitted else progress.directory_id
@@ -133,16 +128,10 @@ MUTANTS = (
         ((Election, "_votes_needed", property(found_with_a_majority)),),
     ),
     Mutant(
-        "new directories count",
-        10,
-        ((Progress, "is_counted", property(count_new_directories)),),
-        first=240,
-    ),
-    Mutant(
         "admit immediately",
         10,
         ((Leader, "_admitted_directory", admit_immediately),),
-        first=240,
+        first=385,
     ),
     Mutant("send before storing", 10, ((RaftNode, "handle", send_before_storing),)),
     Mutant("cut the log at every append", 20, ((Follower, "_store", cut_the_log_at_every_append),)),

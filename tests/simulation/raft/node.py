@@ -164,6 +164,8 @@ class SimulatedNode:
         """Somebody puts an empty disk into a machine that is off."""
         self.world.note("{} loses its directory", self)
         self.disk = self._new_disk()
+        self.boot += 1  # a process that waited for its disk has ended, too
+        self.applied_index = self.state = 0
         if self.lost_epochs is None:
             self.lost_epochs = self.stored_epochs
         self.stored_epochs = {0: 0}
