@@ -133,6 +133,7 @@ def _open_quorum(
         path,
         config,
         dice=rng.uniform,
+        new_directory_id=RandomIds(rng).directory_id,
         sync=not options.is_ephemeral,
         run_in_thread=run_in_thread,
         snapshot_size_bytes_min=options.config.metadata_log_max_record_bytes_between_snapshots,

@@ -31,6 +31,7 @@ from .effects import (
     SnapshotInstalled,
     TransferLeadership,
 )
+from .follower import SupersededLog
 from .log import RaftLog
 from .messages import (
     Entry,
@@ -71,6 +72,7 @@ __all__ = [
     "RoleChanged",
     "Send",
     "SnapshotInstalled",
+    "SupersededLog",
     "TransferLeadership",
     "decode_message",
     "encode_message",

@@ -20,6 +20,8 @@ class RaftContext:
         dice: (low, high) -> a random number between them.
         epoch: The highest seen.
         vote: The node voted for in `epoch`.
+        directory_id: Of this node's data directory.
+        is_admitted: Whether this node may vote with this directory, and counts in majorities.
         leader_id: The leader of `epoch`; None when it is unknown or has died.
         commit_index: Everything up to here is committed.
         leader_heard_at: When the last message came from the leader, seconds.
@@ -34,7 +36,9 @@ class RaftContext:
         "commit_index",
         "config",
         "dice",
+        "directory_id",
         "epoch",
+        "is_admitted",
         "leader_heard_at",
         "leader_id",
         "log",
@@ -53,10 +57,15 @@ class RaftContext:
         vote: int | None,
         commit_index: int,
         dice: Callable[[float, float], float],
+        directory_id: bytes,
+        *,
+        is_admitted: bool,
     ) -> None:
         self.config = config
         self.log = log
         self.dice = dice
+        self.directory_id = directory_id
+        self.is_admitted = is_admitted
         self.epoch = epoch
         self.vote = vote
         self.role = Role.FOLLOWER if config.is_voter else Role.OBSERVER
@@ -104,7 +113,7 @@ class RaftContext:
         if epoch is not None and epoch > self.epoch:
             self.epoch = epoch
             self.vote = vote
-            self.emit(PersistState(epoch, vote))
+            self.emit(PersistState(epoch, vote, self.is_admitted))
         self.role = role
         self.leader_id = leader_id
         if before != (role, self.epoch, leader_id):
@@ -115,6 +124,12 @@ class RaftContext:
         role = Role.FOLLOWER if self.config.is_voter else Role.OBSERVER
         self.change(role, epoch=epoch, leader_id=leader_id)
         self.wake_within(1.0, 2.0)
+
+    def cast_vote(self, candidate: int) -> None:
+        """Vote in the current epoch; only an admitted directory keeps such a promise."""
+        self.vote = candidate
+        self.is_admitted = True
+        self.emit(PersistState(self.epoch, candidate))
 
     def commit(self, index: int) -> None:
         """Raise the commit index; a lower one changes nothing."""

@@ -6,8 +6,8 @@
     the entry's epoch (8 bytes) and its payload. So snapshot and entries are replaced together
     and atomically, and nothing has to be matched after a crash.
 ``quorum-state``
-    Epoch, vote and the voters (`StoredState`): a checked file, replaced and synced before any
-    message that depends on it is sent.
+    Epoch, vote, the voters, and the identity of the directory (`StoredState`): a checked file,
+    replaced and synced before any message that depends on it is sent.
 ``quorum-synced``
     The CRC-32C of what follows; the end of the log when it was last synced, and its commit index (8
     bytes each). It is written after each sync and not synced itself, so it may lag behind, but
@@ -28,8 +28,9 @@ What damage means:
   lacks from the leader again.
 - A quorum of one has no other copy, and no node that could contradict it: the node goes on with
   what is left, sets `may_have_lost`, and the broker compares that with its log directories.
-- A voter whose directory is empty looks like a new one. Replacing the disk of a voter while another
-  one is down may undo decisions (as with Kafka's static quorums).
+- A voter whose directory is empty has lost its promises, or is new. Its directory gets an id, and
+  is not *admitted*: it neither votes nor counts until a leader says so, or all voters found a new
+  cluster together (`minikafka.consensus.election`, `minikafka.consensus.leader`).
 - Voters other than those in the state file are refused: two majorities that do not share a voter
   could decide differently.
 """
@@ -37,7 +38,7 @@ What damage means:
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from struct import Struct
 from typing import Any, Final, NamedTuple, assert_never, cast
@@ -51,10 +52,17 @@ from minikafka.storage.record_log import RecordLog
 from .config import QuorumConfig
 from .effects import Persist, PersistEntries, PersistSnapshot, PersistState
 from .log import ENTRY_OVERHEAD_BYTES, RaftLog
-from .messages import Entry
+from .messages import EPOCH_MAX, Entry
 from .snapshot import EMPTY_SNAPSHOT, decode_snapshot, encode_snapshot
 
-__all__ = ["LOG_FILE", "STATE_FILE", "SYNCED_FILE", "DurableLog", "LostEntries"]
+__all__ = [
+    "LOG_FILE",
+    "STATE_FILE",
+    "SYNCED_FILE",
+    "DurableLog",
+    "LostEntries",
+    "admit_directory",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +72,10 @@ SYNCED_FILE: Final = "quorum-synced"
 
 _STATE_KIND: Final = "quorum-state"
 _STATE_SIZE_BYTES_MAX: Final = 64 * 1024
+_START_EMPTY: Final = (
+    "move the data directory away and start this node with an empty one, which the other voters "
+    "fill and admit"
+)
 _EPOCH: Final = Struct(">Q")
 _SYNCED: Final = Struct(">QQ")
 _SYNCED_CRC: Final = Struct(">I")
@@ -77,11 +89,20 @@ class StoredState(NamedTuple):
     """The content of ``quorum-state``, as a list of its fields.
 
     A later version adds fields at the end, with defaults.
+
+    Attributes:
+        epoch: the highest seen.
+        vote: the node voted for in it.
+        voters: the quorum that the directory belongs to.
+        directory_id: 16 random bytes, drawn when the file is first written (KIP-853).
+        is_admitted: this directory may vote. Those of versions without ids all may.
     """
 
     epoch: int
     vote: int | None
     voters: list[int]
+    directory_id: bytes = b""
+    is_admitted: bool = True
 
 
 class DurableLog:
@@ -90,6 +111,8 @@ class DurableLog:
     Attributes:
         log: The state machine's log; its content is on disk once `write` has returned.
         commit_index: Everything up to here was known to be committed when the log was opened.
+        directory_id: Of the directory.
+        is_admitted: Whether a node with this directory may vote.
         may_have_lost: The log was new, or its end was cut: it may have held more before.
         snapshot_size_bytes: Of the snapshot at the base.
     """
@@ -106,13 +129,21 @@ class DurableLog:
         self.epoch = 0
         self.vote: int | None = None
         self.commit_index = 0
+        self.directory_id = b""
+        self.is_admitted = config.is_alone or not config.is_voter
         self.may_have_lost = False
         self._is_certain = True
         self.snapshot_size_bytes = 0
 
     @classmethod
     def open(
-        cls, disk: Disk, directory: str, config: QuorumConfig, *, sync: bool = True
+        cls,
+        disk: Disk,
+        directory: str,
+        config: QuorumConfig,
+        *,
+        new_directory_id: Callable[[], bytes],
+        sync: bool = True,
     ) -> DurableLog:
         """Open or create the files of a node.
 
@@ -120,6 +151,7 @@ class DurableLog:
             disk: The disk.
             directory: Where the files are; it exists.
             config: The node and its quorum.
+            new_directory_id: Draws an id of 16 bytes for a directory that has none.
             sync: False if nothing has to survive a power failure.
 
         Raises:
@@ -133,7 +165,8 @@ class DurableLog:
             disk.sync_directory(directory)  # the name may be in memory only, and is relied on now
         has_state = durable._read_state()
         durable._open_log(has_state=has_state)
-        if not has_state:
+        if not durable.directory_id:
+            durable.directory_id = new_directory_id()
             durable._write_state()
         return durable
 
@@ -146,15 +179,14 @@ class DurableLog:
         path = self._path(STATE_FILE)
         if not self._disk.exists(path):
             return False
-        content = self._disk.read_file(path, size_bytes_max=_STATE_SIZE_BYTES_MAX)
         try:
-            state = decode_checked(_STATE_KIND, content, path=path)
+            stored = _read_stored_state(self._disk, path)
         except StorageError as error:
             raise type(error)(
                 f"{error}; it holds this node's vote, without which it could vote twice: restore "
-                "it from a copy (a node that is the only voter may start without the file)"
+                f"it from a copy, or {_START_EMPTY} (a node that is the only voter may start "
+                "without the file)"
             ) from None
-        stored = StoredState(*cast("list[Any]", state)[: len(StoredState._fields)])
         if frozenset(stored.voters) != self._config.voters:
             raise WrongDataDirectory(
                 f"{self._directory} belongs to a quorum of the voters {stored.voters}, and this "
@@ -162,12 +194,18 @@ class DurableLog:
                 "--quorum as before, or use another --data-dir"
             )
         self.epoch, self.vote = stored.epoch, stored.vote
+        self.directory_id, self.is_admitted = stored.directory_id, stored.is_admitted
         return True
 
     def _write_state(self) -> None:
-        state = StoredState(self.epoch, self.vote, sorted(self._config.voters))
-        content = encode_checked(_STATE_KIND, [*state])
-        self._disk.replace_file(self._path(STATE_FILE), content, sync=self._sync)
+        state = StoredState(
+            self.epoch,
+            self.vote,
+            sorted(self._config.voters),
+            self.directory_id,
+            self.is_admitted,
+        )
+        _write_stored_state(self._disk, self._path(STATE_FILE), state, sync=self._sync)
 
     # --- opening the log ---------------------------------------------------------------------
 
@@ -180,7 +218,7 @@ class DurableLog:
         elif records.next_index > 1 and not self._config.is_alone:
             raise LostEntries(
                 f"{self._path(STATE_FILE)} is missing, and with it this node's vote: restore it "
-                "from a copy"
+                f"from a copy, or {_START_EMPTY}"
             )
         if records.next_index < synced_end:
             self._complain(synced_end)
@@ -198,6 +236,11 @@ class DurableLog:
         )
         last_index = self.log.last_index
         self.epoch = max(self.epoch, self.log.last_epoch)
+        if self.epoch > EPOCH_MAX:
+            raise StorageError(
+                f"the files in {self._directory} have epoch {self.epoch}, which no elections can "
+                f"explain; restore them from a copy, or {_START_EMPTY}"
+            )
         self.commit_index = max(self.log.base_index, min(commit_index, last_index))
         if self._config.is_alone:
             self.commit_index = last_index
@@ -212,7 +255,7 @@ class DurableLog:
         if self._config.is_voter and not self._config.is_alone:
             raise LostEntries(
                 f"{text}; this voter must not vote without it: restore the file from a copy, or "
-                "take the node out of the quorum"
+                f"{_START_EMPTY}"
             )
         logger.error("%s", text)
 
@@ -289,8 +332,8 @@ class DurableLog:
         needs_sync = False
         for effect in effects:
             match effect:
-                case PersistState(epoch=epoch, vote=vote):
-                    self.epoch, self.vote = epoch, vote
+                case PersistState(epoch=epoch, vote=vote, is_admitted=is_admitted):
+                    self.epoch, self.vote, self.is_admitted = epoch, vote, is_admitted
                     self._write_state()
                 case PersistEntries(first_index=first_index, entries=entries):
                     self._shorten(first_index)
@@ -364,6 +407,41 @@ class DurableLog:
             logger.error("%s: %s", self._path(SYNCED_FILE), error)
         self._synced_file.close()
         self._records.close()
+
+
+def admit_directory(disk: Disk, directory: str) -> bool:
+    """Let a voter vote with a new directory, although no leader has admitted it.
+
+    Only for the case that a majority of the directories is lost: what was committed on those only
+    is undone. The caller holds the lock of the directory, and its node is not running.
+
+    Returns:
+        Whether it was not admitted before.
+
+    Raises:
+        StorageError: there is no state file, or it is damaged.
+        OSError: the disk failed.
+    """
+    path = f"{directory}/{STATE_FILE}"
+    if not disk.exists(path):
+        raise StorageError(
+            f"{path} is missing: start the node once with this directory and its --quorum, stop it "
+            "again, and repeat this command"
+        )
+    stored = _read_stored_state(disk, path)
+    if not stored.is_admitted:
+        _write_stored_state(disk, path, stored._replace(is_admitted=True), sync=True)
+    return not stored.is_admitted
+
+
+def _read_stored_state(disk: Disk, path: str) -> StoredState:
+    content = disk.read_file(path, size_bytes_max=_STATE_SIZE_BYTES_MAX)
+    state = decode_checked(_STATE_KIND, content, path=path)
+    return StoredState(*cast("list[Any]", state)[: len(StoredState._fields)])
+
+
+def _write_stored_state(disk: Disk, path: str, state: StoredState, *, sync: bool) -> None:
+    disk.replace_file(path, encode_checked(_STATE_KIND, [*state]), sync=sync)
 
 
 def _decode(record: bytes) -> tuple[int, bytes]:

@@ -77,10 +77,11 @@ Event = Received | Propose | PeerLost | TransferLeadership
 
 @dataclass(frozen=True, slots=True)
 class PersistState:
-    """Make epoch and vote durable."""
+    """Make epoch and vote durable, and whether this node's directory is admitted."""
 
     epoch: int
     vote: int | None
+    is_admitted: bool = True
 
 
 @dataclass(frozen=True, slots=True)

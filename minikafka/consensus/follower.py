@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+from minikafka.storage.errors import StorageError
+
 from .context import RaftContext
 from .effects import PersistEntries, PersistSnapshot, SnapshotInstalled
 from .log import RaftLog
@@ -18,9 +20,24 @@ from .messages import (
 )
 from .snapshot import MalformedSnapshot, decode_snapshot
 
-__all__ = ["Follower"]
+__all__ = ["Follower", "SupersededLog"]
 
 logger = logging.getLogger(__name__)
+
+
+class SupersededLog(StorageError):
+    """The leader's log lacks entries that this node knows to be committed."""
+
+    def __init__(self, leader: int, index: int, own_epoch: int, epoch: int) -> None:
+        super().__init__(
+            f"the metadata log of node {leader}, which leads the quorum, has an entry of epoch "
+            f"{epoch} at index {index}, where this node has a committed entry of epoch "
+            f"{own_epoch}: the quorum was continued without this node's committed entries (a "
+            "majority of the voters lost their data directories, or older copies were restored). "
+            "To go on with the leader's log, move this node's data directory away and start it "
+            "with an empty one; to keep this node's entries instead, stop the other nodes and "
+            "start from this one (see 'minikafka quorum admit --help')"
+        )
 
 
 class _Incoming(NamedTuple):
@@ -52,18 +69,62 @@ class Follower:
         previous, entries = request.previous_index, request.entries
         last = previous + len(entries)
         known = context.commit_index - previous
+        self._require_what_is_committed(leader, previous, request.previous_epoch)
         if known > 0:
             # Committed entries are the same in every leader's log.
+            for index, entry in enumerate(entries[:known], previous + 1):
+                self._require_what_is_committed(leader, index, entry.epoch)
             entries = entries[known:]
             previous = context.commit_index
             last = max(last, previous)
         elif not log.matches(previous, request.previous_epoch):
             index, epoch = log.last_not_after(previous, request.previous_epoch)
-            context.send(leader, AppendResponse(context.epoch, False, previous, index, epoch))
+            self._answer(leader, previous, index, epoch, is_accepted=False)
             return
         self._store(previous + 1, entries)
         context.commit(min(request.commit_index, last))
-        context.send(leader, AppendResponse(context.epoch, True, previous, last, 0))
+        if request.admitted_directory == context.directory_id and not context.is_admitted:
+            # The lost directory may have voted for this leader. A second vote in this epoch could
+            # help another candidate to win it, too, so this one votes for the leader now.
+            context.cast_vote(leader)
+            logger.info(
+                "metadata quorum: node %d has admitted this node's new data directory: it votes, "
+                "and counts in majorities",
+                leader,
+            )
+        self._answer(leader, previous, last)
+
+    def _answer(
+        self,
+        leader: int,
+        previous: int,
+        last: int,
+        last_epoch: int = 0,
+        *,
+        is_accepted: bool = True,
+    ) -> None:
+        context = self._context
+        response = AppendResponse(
+            context.epoch,
+            is_accepted,
+            previous,
+            last,
+            last_epoch,
+            context.directory_id,
+            context.is_admitted,
+        )
+        context.send(leader, response)
+
+    def _require_what_is_committed(self, leader: int, index: int, epoch: int) -> None:
+        """Compare an entry of the leader's log with a committed one.
+
+        Raises:
+            SupersededLog: they are of different epochs.
+        """
+        context = self._context
+        log = self._log
+        if log.base_index <= index <= context.commit_index and log.epoch_at(index) != epoch:
+            raise SupersededLog(leader, index, log.epoch_at(index), epoch)
 
     def _store(self, index: int, entries: tuple[Entry, ...]) -> None:
         """Append what is new; entries of ours from the first that differs on were not committed."""
@@ -81,12 +142,13 @@ class Follower:
     def handle_snapshot(self, leader: int, request: SnapshotRequest) -> None:
         """Take a piece of the snapshot of a leader whose log does not go back far enough."""
         context = self._context
+        self._require_what_is_committed(leader, request.last_index, request.last_epoch)
         if self._log.matches(request.last_index, request.last_epoch):
             # The log has all of it, and what follows may have been acknowledged: keep it.
             context.commit(request.last_index)
         if request.last_index <= context.commit_index:
             index = context.commit_index
-            context.send(leader, AppendResponse(context.epoch, True, index, index, 0))
+            self._answer(leader, index, index)
             return
         incoming = self._receive(request)
         if incoming is None:
@@ -107,7 +169,7 @@ class Follower:
         context.emit(PersistSnapshot(index, request.last_epoch, snapshot))
         context.commit_index = index
         context.emit(SnapshotInstalled(index))
-        context.send(leader, AppendResponse(context.epoch, True, index, index, 0))
+        self._answer(leader, index, index)
 
     def _receive(self, request: SnapshotRequest) -> _Incoming | None:
         """Add the piece if it follows the others; None when the snapshot is too large."""

@@ -1,4 +1,21 @@
-"""A leader: appends, sends, counts, commits, and steps down when it loses its majority."""
+"""A leader: appends, sends, counts, commits, and steps down when it loses its majority.
+
+It also admits voters whose data directory is new. Until then neither what they acknowledge nor
+that they are heard counts. When the leader of epoch e has first heard from such a directory D, it
+appends an empty entry at an index A. It admits D once A is committed by voters that are admitted,
+and D has stored everything up to A. Then nothing that the voter's lost directory had promised can
+still matter:
+
+- It may have voted in an epoch above e. A candidate that had its vote asked for it before A was
+  appended, so that candidate's log lacks A. Of any majority that elects it, at least one other
+  voter belongs to the majority that acknowledged A in e. If that one voted first, it would not
+  have taken A in e; if it took A first, it denies its vote. So no such candidate has won or will.
+- It may have voted in e, for this leader or for another candidate. The voter votes for this leader
+  when it is admitted, and so for no other in e.
+- It may have acknowledged entries. Those of epochs above e do not exist, as there is no leader of
+  one that was elected before A was appended. All the others that are committed are in this
+  leader's log before A.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +146,7 @@ class Leader:
         later epoch.
         """
         context = self._context
-        stored = [one.match_index for one in self.progress.values() if not one.is_observer]
+        stored = [one.match_index if one.is_counted else 0 for one in self.progress.values()]
         stored.append(self._log.last_index)
         stored.sort(reverse=True)
         index = stored[context.config.majority - 1]
@@ -168,9 +185,40 @@ class Leader:
                 self._log.epoch_at(previous),
                 context.commit_index,
                 entries,
+                self._admitted_directory(progress),
             ),
         )
         progress.sent(previous + len(entries))
+
+    # --- voters with new directories ---------------------------------------------------------
+
+    def _welcome_newcomers(self) -> None:
+        """Append the entry after which new directories may be admitted; see the module's text.
+
+        Called with heartbeats, so that two processes that use one node id cannot fill the log.
+        """
+        newcomers = [
+            (node_id, one)
+            for node_id, one in self.progress.items()
+            if not (one.is_observer or one.is_admitted) and one.newcomer_id != one.directory_id
+        ]
+        for node_id, one in newcomers:
+            one.newcomer_id = one.directory_id
+            one.newcomer_index = self._log.last_index + 1
+            one.has_newcomer_stored = False
+            logger.info(
+                "metadata quorum: voter %d has a new data directory; it is admitted when it has "
+                "caught up, and the other voters are a majority",
+                node_id,
+            )
+        if newcomers:
+            self._append(b"")
+
+    def _admitted_directory(self, progress: Progress) -> bytes:
+        is_committed = progress.newcomer_index <= self._context.commit_index
+        if progress.is_admitted or not (progress.has_newcomer_stored and is_committed):
+            return b""
+        return progress.newcomer_id
 
     def _send_heartbeat(self, node_id: int, progress: Progress) -> None:
         """Send no entries; the pieces of a snapshot are heartbeats themselves."""
@@ -216,10 +264,15 @@ class Leader:
     def handle_append_response(self, sender: int, response: AppendResponse) -> None:
         """A node reports what it has stored, or that the logs differ."""
         progress = self._heard(sender)
-        if progress is None or response.last_index > self._log.last_index:
+        if progress is None:
+            return
+        progress.answered_from(response.directory_id, is_admitted=response.is_admitted)
+        if response.last_index > self._log.last_index:
             return
         if response.is_accepted:
             progress.accepted(response.last_index)
+            if response.last_index >= progress.newcomer_index:
+                progress.has_newcomer_stored = response.directory_id == progress.newcomer_id
             self._commit_what_a_majority_has()
         elif progress.stage is Stage.SNAPSHOT or not self._step_back(sender, progress, response):
             return  # an outdated answer
@@ -310,7 +363,7 @@ class Leader:
         if node_id is None:
             node_id = self.best_successor()
         progress = self.progress.get(node_id) if node_id is not None else None
-        if node_id is None or progress is None or progress.is_observer:
+        if node_id is None or progress is None or not progress.is_counted:
             return
         self._transfer_to = node_id
         self._transfer_until = context.now + context.config.election_timeout_s
@@ -323,7 +376,7 @@ class Leader:
         candidates = [
             (-progress.match_index, node_id)
             for node_id, progress in self.progress.items()
-            if not progress.is_observer
+            if progress.is_counted
             and node_id not in context.lost_peers
             and self._is_heard(progress)
         ]
@@ -347,8 +400,9 @@ class Leader:
         if context.now < self._heartbeat_at or not self.progress:
             return True
         heard = [one for one in self.progress.values() if self._is_heard(one)]
-        if 1 + sum(not one.is_observer for one in heard) < config.majority:
+        if 1 + sum(one.is_counted for one in heard) < config.majority:
             return False
+        self._welcome_newcomers()
         silent_since = context.now - config.observer_silence_s
         for node_id, progress in list(self.progress.items()):
             if progress.is_observer and (progress.heard_at or 0.0) <= silent_since:

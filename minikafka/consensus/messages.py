@@ -15,6 +15,7 @@ version.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, cast, get_args, get_type_hints
 
 from minikafka.storage.disk import Buffer
@@ -23,6 +24,7 @@ __all__ = [
     "AppendRequest",
     "AppendResponse",
     "CampaignRequest",
+    "DirectoryOf",
     "Entry",
     "JoinRequest",
     "MalformedQuorumMessage",
@@ -38,7 +40,13 @@ __all__ = [
 ]
 
 NUMBER_MAX: Final = 2**63 - 1
-"""The largest epoch, index or position that is accepted."""
+"""The largest index or position that is accepted."""
+EPOCH_MAX: Final = 2**62
+"""The largest epoch that is accepted, from messages and from files.
+
+Each election needs a higher epoch, so a quorum that had adopted the largest number could never
+elect a leader again. This one is out of reach: see `EPOCH_STEP_MAX` in ``raft``.
+"""
 
 
 class MalformedQuorumMessage(ValueError):
@@ -55,32 +63,49 @@ class Entry(NamedTuple):
     payload: bytes
 
 
+class DirectoryOf(NamedTuple):
+    """Which data directory a node has."""
+
+    node_id: int
+    directory_id: bytes
+
+
 class VoteRequest(NamedTuple):
     """Asks for a vote.
 
     With ``is_pre_vote`` the answer promises nothing: ``epoch`` is the one that the sender would
-    move to if a majority would vote for it (KIP-996).
+    move to if a majority would vote for it (KIP-996). A candidate whose log is empty founds a
+    cluster; ``directories`` are then those of the voters that gave it their pre-votes.
     """
 
     epoch: int
     last_epoch: int
     last_index: int
     is_pre_vote: bool
+    directories: tuple[DirectoryOf, ...] = ()
 
 
 class VoteResponse(NamedTuple):
-    """Answers `VoteRequest`; ``asked_epoch`` is the epoch that was asked for."""
+    """Answers `VoteRequest`; ``asked_epoch`` is the epoch that was asked for.
+
+    ``directory_id`` and ``is_admitted`` say what the voter's directory is; see
+    `minikafka.consensus.election`.
+    """
 
     epoch: int
     asked_epoch: int
     is_pre_vote: bool
     is_granted: bool
+    directory_id: bytes = b""
+    is_admitted: bool = True
 
 
 class AppendRequest(NamedTuple):
     """The leader's entries behind ``previous_index``; without entries it is a heartbeat.
 
     ``commit_index`` is the leader's; the receiver may commit that far, if it has that much.
+    ``admitted_directory`` is the receiver's new directory once it may vote, empty otherwise; see
+    `minikafka.consensus.leader`.
     """
 
     epoch: int
@@ -88,6 +113,7 @@ class AppendRequest(NamedTuple):
     previous_epoch: int
     commit_index: int
     entries: tuple[Entry, ...]
+    admitted_directory: bytes = b""
 
 
 class AppendResponse(NamedTuple):
@@ -95,7 +121,8 @@ class AppendResponse(NamedTuple):
 
     Accepted: the sender's log is on disk and equals the leader's up to ``last_index``. Otherwise
     it lacks the entry at ``previous_index``; the logs may agree at ``last_index``, where the sender
-    has an entry of ``last_epoch``, but nowhere above.
+    has an entry of ``last_epoch``, but nowhere above. What the sender has stored counts for
+    commits only if its directory ``is_admitted``.
     """
 
     epoch: int
@@ -103,6 +130,8 @@ class AppendResponse(NamedTuple):
     previous_index: int
     last_index: int
     last_epoch: int
+    directory_id: bytes = b""
+    is_admitted: bool = True
 
 
 class SnapshotRequest(NamedTuple):
@@ -240,11 +269,27 @@ def decode_message(value: object) -> Message:
             raise MalformedQuorumMessage(
                 f"{field!r:.40} is not a valid {name} of a {kind.__name__}"
             ) from None
-    return cast("Callable[..., Message]", kind)(*decoded)
+    message = cast("Callable[..., Message]", kind)(*decoded)
+    if isinstance(message, AppendRequest):
+        _check_epochs(message)
+    return message
+
+
+def _check_epochs(message: AppendRequest) -> None:
+    """Epochs never decrease along a log, and none of its entries is of a later leader."""
+    epochs = [message.previous_epoch, *(entry.epoch for entry in message.entries), message.epoch]
+    if any(one > next_one for one, next_one in pairwise(epochs)):
+        raise MalformedQuorumMessage(f"the epochs {epochs!r:.60} of an append decrease")
 
 
 def _number(value: object) -> int:
     if type(value) is int and 0 <= value <= NUMBER_MAX:
+        return value
+    raise ValueError
+
+
+def _epoch(value: object) -> int:
+    if type(value) is int and 0 <= value <= EPOCH_MAX:
         return value
     raise ValueError
 
@@ -270,7 +315,20 @@ def _entries(value: object) -> tuple[Entry, ...]:
 def _entry(value: object) -> Entry:
     if isinstance(value, list | tuple):
         epoch, payload = cast("Sequence[object]", value)[:2]  # ValueError when there are fewer
-        return Entry(_number(epoch), _bytes(payload))
+        return Entry(_epoch(epoch), _bytes(payload))
+    raise ValueError
+
+
+def _directories(value: object) -> tuple[DirectoryOf, ...]:
+    if isinstance(value, list | tuple):
+        return tuple(map(_directory, cast("Sequence[object]", value)))
+    raise ValueError
+
+
+def _directory(value: object) -> DirectoryOf:
+    if isinstance(value, list | tuple):
+        node_id, directory_id = cast("Sequence[object]", value)[:2]  # as above
+        return DirectoryOf(_number(node_id), _bytes(directory_id))
     raise ValueError
 
 
@@ -281,9 +339,13 @@ _READER_OF_TYPE: Final[dict[Any, Callable[[object], object]]] = {
     bool: _flag,
     bytes: _bytes,
     tuple[Entry, ...]: _entries,
+    tuple[DirectoryOf, ...]: _directories,
 }
 _READERS: Final = {
-    kind: [(name, _READER_OF_TYPE[hint]) for name, hint in get_type_hints(kind).items()]
+    kind: [
+        (name, _epoch if name.endswith("epoch") else _READER_OF_TYPE[hint])
+        for name, hint in get_type_hints(kind).items()
+    ]
     for kind in _KINDS
 }
 # Where the lists hold what `split_message` takes out; the kind comes first.

@@ -38,16 +38,26 @@ class Progress:
         snapshot_position: How many bytes of it the node has.
         heard_at: When the last message came from it, seconds; None before the first.
         caught_up_at: When it last had everything, seconds; None before the first time.
+        directory_id: Of its data directory, as it last said.
+        is_admitted: Whether it counts in majorities, with that directory.
+        newcomer_id: The new directory for which an entry was appended; empty before.
+        newcomer_index: That entry.
+        has_newcomer_stored: The new directory holds everything up to that entry.
     """
 
     __slots__ = (
         "_in_flight",
         "_in_flight_max",
         "caught_up_at",
+        "directory_id",
+        "has_newcomer_stored",
         "heard_at",
+        "is_admitted",
         "is_observer",
         "is_waiting",
         "match_index",
+        "newcomer_id",
+        "newcomer_index",
         "next_index",
         "snapshot_index",
         "snapshot_position",
@@ -64,8 +74,25 @@ class Progress:
         self.snapshot_position = 0
         self.heard_at: float | None = None
         self.caught_up_at: float | None = None
+        self.directory_id = b""
+        self.is_admitted = True
+        self.newcomer_id = b""
+        self.newcomer_index = 0
+        self.has_newcomer_stored = False
         self._in_flight_max: Final = in_flight_max
         self._in_flight: deque[int] = deque()  # the last index in each message not yet answered
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it belongs to majorities."""
+        return self.is_admitted and not self.is_observer
+
+    def answered_from(self, directory_id: bytes, *, is_admitted: bool) -> None:
+        """It says which directory it has; what another one had stored says nothing about this."""
+        if directory_id != self.directory_id:
+            self.match_index = 0
+            self.directory_id = directory_id
+        self.is_admitted = is_admitted
 
     def may_send(self) -> bool:
         """Whether another message with entries may be sent now."""

@@ -12,6 +12,11 @@ What the quorum promises (D. Ongaro, "Consensus: Bridging Theory and Practice"; 
   own epoch are counted; older ones are committed with the first of those.
 - *State machine safety*: so all nodes apply the same entries in the same order.
 
+All of this rests on disks that keep what was written. A node whose directory is lost comes back
+with a new one, which does not vote and does not count until it is *admitted*: by a leader that has
+its majority without it (`minikafka.consensus.leader`), or in the election in which all voters found
+a cluster (`minikafka.consensus.election`). So any minority of the directories may be lost at once.
+
 `minikafka.consensus.roles` explains the roles and their transitions. What each event does, by role
 (``-`` is nothing; a message of a higher epoch first turns its receiver into a follower, and one of
 a lower epoch is answered with the higher one or ignored):
@@ -92,6 +97,14 @@ __all__ = ["RaftNode"]
 
 logger = logging.getLogger(__name__)
 
+EPOCH_STEP_MAX = 2**32
+"""How far one message may move this node's epoch.
+
+At ten elections a second, that many take 13 years; what asks for more is a fault or an attack. The
+message does not count then, and the epoch moves by this only, which is enough for a node that was
+away, or new, while an attack went on: it follows with the next messages. `EPOCH_MAX` would take
+2**30 such messages, each with a sync of the disk before the next one.
+"""
 _LAST_WORDS_WAIT = 0.25
 """For this part of the election timeout messages of a lost node do not prove that it is alive."""
 
@@ -104,12 +117,14 @@ class RaftNode:
         log: the entries that are on the disk; the node changes it.
         epoch: the stored epoch.
         vote: the stored vote in it.
+        directory_id: of the data directory.
+        is_admitted: whether the node may vote with this directory.
         commit_index: the log is known to be committed up to here.
         read_snapshot: returns the bytes of the snapshot at the log's base.
         dice: (low, high) -> a random number between them.
     """
 
-    __slots__ = ("_context", "_election", "_follower", "_leader")
+    __slots__ = ("_context", "_election", "_far_senders", "_follower", "_leader")
 
     def __init__(
         self,
@@ -118,12 +133,17 @@ class RaftNode:
         *,
         epoch: int,
         vote: int | None,
+        directory_id: bytes,
+        is_admitted: bool,
         commit_index: int,
         read_snapshot: Callable[[], bytes],
         dice: Callable[[float, float], float],
     ) -> None:
-        context = RaftContext(config, log, epoch, vote, commit_index, dice)
+        context = RaftContext(
+            config, log, epoch, vote, commit_index, dice, directory_id, is_admitted=is_admitted
+        )
         self._context = context
+        self._far_senders: set[int] = set()  # that were reported; only connected nodes get here
         self._leader = Leader(context, read_snapshot)
         self._follower = Follower(context)
         self._election = Election(context, self._leader.begin)
@@ -143,6 +163,16 @@ class RaftNode:
     def vote(self) -> int | None:
         """The node voted for in this epoch."""
         return self._context.vote
+
+    @property
+    def directory_id(self) -> bytes:
+        """Of this node's data directory."""
+        return self._context.directory_id
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether this node may vote, and counts in majorities."""
+        return self._context.is_admitted
 
     @property
     def leader_id(self) -> int | None:
@@ -218,6 +248,10 @@ class RaftNode:
 
     def _receive(self, sender: int, message: Message) -> None:
         context = self._context
+        is_plan = isinstance(message, VoteRequest) and message.is_pre_vote
+        if message.epoch > context.epoch + EPOCH_STEP_MAX and not is_plan:
+            self._see_far(sender, message.epoch)
+            return
         match message:
             case VoteRequest():
                 if not message.is_pre_vote and sender in context.config.voters:
@@ -252,6 +286,21 @@ class RaftNode:
 
     def _is_known(self, sender: int) -> bool:
         return sender in self._context.config.voters or sender in self._leader.progress
+
+    def _see_far(self, sender: int, epoch: int) -> None:
+        """A message has an epoch that no elections can explain; see `EPOCH_STEP_MAX`."""
+        context = self._context
+        if sender not in self._far_senders:
+            self._far_senders.add(sender)
+            logger.error(
+                "node %d sends epoch %d to the quorum, and this node is in epoch %d: elections "
+                "cannot explain that; the message is ignored",
+                sender,
+                epoch,
+                context.epoch,
+            )
+        if sender in context.config.voters:
+            self._see(context.epoch + EPOCH_STEP_MAX)
 
     def _see(self, epoch: int) -> bool:
         """Move to a higher epoch as a follower; False if it is not higher."""

@@ -36,7 +36,7 @@ from minikafka.storage.partition_identity import (
 
 logger = logging.getLogger(__name__)
 
-_LOCK_FILE_NAME: Final = ".lock"
+LOCK_FILE_NAME: Final = ".lock"
 _CLEAN_SHUTDOWN_FILE_NAME: Final = "clean-shutdown"
 _DELETE_SUFFIX: Final = "-delete"
 _STRAY_SUFFIX: Final = "-stray"
@@ -128,7 +128,7 @@ class LogDirectory:
             OSError: the disk failed.
         """
         disk.make_directory(path)
-        lock = disk.lock(f"{path}/{_LOCK_FILE_NAME}")
+        lock = disk.lock(f"{path}/{LOCK_FILE_NAME}")
         try:
             owner = check_meta(disk, path, node_id, cluster_id, new_cluster_id)
             directory = cls(disk, path, owner, lock, open_files_max)

@@ -152,7 +152,7 @@ class Cluster(Block):
         """Start nodes that do not run, together, and wait until they serve.
 
         A node serves when a majority of the first five nodes runs: after the loss of two of three,
-        start both in one call.
+        start both in one call. The first start needs all of these.
 
         Args:
             *nodes: which; all that do not run if none is named.

@@ -62,6 +62,7 @@ class Node:
             "quorum",
             config,
             dice=random.Random(self.node_id).uniform,
+            new_directory_id=partial(self.network.random.randbytes, 16),
             run_in_thread=self.network.run_in_thread,
             snapshot_size_bytes_min=self.network.snapshot_size_bytes_min,
         )
@@ -109,6 +110,7 @@ class Network:
         self.voters = voters
         self.nodes: dict[int, Node] = {}
         self.cut_off: set[int] = set()
+        self.random = random.Random(len(voters))
         self._links: dict[tuple[int, int], trio.MemorySendChannel[Parcel]] = {}
         self.snapshot_size_bytes_min = 10**9
         self.run_in_thread: RunInThread = run_inline

@@ -92,7 +92,12 @@ class Node:
         topology = Topology(self.node_id, voters, True, False, True, self.address)
         rng = random.Random(f"{cluster.seed} {self.node_id} {self.broker_epoch}")
         quorum = Quorum.open(
-            disk, path, QuorumConfig(self.node_id, frozenset(voters)), dice=rng.uniform, sync=False
+            disk,
+            path,
+            QuorumConfig(self.node_id, frozenset(voters)),
+            dice=rng.uniform,
+            new_directory_id=partial(rng.randbytes, 16),
+            sync=False,
         )
         store = MetadataStore("cluster")
         clock = SystemClock()

@@ -47,6 +47,7 @@ def open_alone(
         str(path),
         ALONE,
         dice=random.Random(1).uniform,
+        new_directory_id=partial(random.randbytes, 16),
         sync=sync,
         snapshot_size_bytes_min=snapshot_size_bytes_min,
     )
@@ -147,6 +148,7 @@ async def test_a_quorum_of_one_with_a_full_disk_continues_when_there_is_room_aga
             "quorum",
             QuorumConfig(1, frozenset({1}), log_memory_size_bytes_max=0),
             dice=random.Random(1).uniform,
+            new_directory_id=partial(random.randbytes, 16),
             run_in_thread=run_inline,
             snapshot_size_bytes_min=3000,
         )

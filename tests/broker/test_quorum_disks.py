@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+from functools import partial
 
 import pytest
 import trio
@@ -112,5 +113,6 @@ async def test_a_voter_that_lost_synced_data_does_not_start(
                 "quorum",
                 follower.quorum.config,
                 dice=random.uniform,
+                new_directory_id=partial(random.randbytes, 16),
                 run_in_thread=run_inline,
             )

@@ -138,7 +138,8 @@ async def test_an_observer_gets_decisions_and_does_not_vote(
 async def test_the_log_is_replaced_by_a_snapshot_for_late_nodes(
     autojump_clock: MockClock,
 ) -> None:
-    async with network(1, 2) as cluster:
+    async with network() as cluster:
+        await cluster.leader()
         cluster.snapshot_size_bytes_min = 2000
         for node in cluster.living():
             node.kill()

@@ -10,7 +10,17 @@ from click.testing import CliRunner
 from minikafka.cli.lazy_group import LazyGroup
 from minikafka.cli.main import main
 
-COMMANDS = ["serve", "topic", "produce", "consume", "group", "transaction", "cluster", "log"]
+COMMANDS = [
+    "serve",
+    "topic",
+    "produce",
+    "consume",
+    "group",
+    "transaction",
+    "cluster",
+    "quorum",
+    "log",
+]
 
 
 def invoke(*words: str) -> tuple[int, str, str]:

@@ -35,6 +35,8 @@ def raft(
     voters: frozenset[int] = THREE,
     epoch: int | None = None,
     vote: int | None = None,
+    directory_id: bytes = b"",
+    is_admitted: bool = True,
     commit_index: int = 0,
     base: tuple[int, int] = (0, 0),
     dice: Callable[[float, float], float] = lowest,
@@ -61,6 +63,8 @@ def raft(
         log,
         epoch=log.last_epoch if epoch is None else epoch,
         vote=vote,
+        directory_id=directory_id,
+        is_admitted=is_admitted,
         commit_index=max(commit_index, base[0]),
         read_snapshot=read_snapshot,
         dice=dice,
@@ -105,7 +109,13 @@ def epochs_of(log: consensus.RaftLog) -> list[int]:
 def elect(
     node: consensus.RaftNode, *, now: float = 0.0, voters: Iterable[int] = (2,)
 ) -> list[consensus.Effect]:
-    """Let a node start, ask, and win with the votes of some; what it does as the leader."""
+    """Let a node start, ask, and win; what it does as the leader.
+
+    It wins with the votes of some, or, with an empty log, with those of all.
+    """
+    config = node._context.config
+    if not node.log.last_index:
+        voters = sorted(config.voters - {config.node_id})
     node.start(now)
     deadline = node.deadline()
     assert deadline is not None

@@ -22,6 +22,7 @@ from minikafka.consensus import (
     QuorumConfig,
 )
 from minikafka.consensus.durable import LOG_FILE, STATE_FILE, SYNCED_FILE
+from minikafka.consensus.messages import EPOCH_MAX
 from minikafka.consensus.snapshot import encode_snapshot
 from minikafka.storage.checked_file import DamagedFile
 from minikafka.storage.errors import StorageError, WrongDataDirectory
@@ -31,7 +32,13 @@ from tests.storage.memory_disk import MemoryDisk
 
 THREE = QuorumConfig(1, frozenset({1, 2, 3}), log_memory_size_bytes_max=60)
 ALONE = QuorumConfig(1, frozenset({1}))
+IDS = count(1)
 OBSERVER = QuorumConfig(7, frozenset({1, 2, 3}))
+
+
+def next_id() -> bytes:
+    """Another one for every directory."""
+    return next(IDS).to_bytes(16, "big")
 
 
 def new_disk(seed: int = 1) -> MemoryDisk:
@@ -42,7 +49,7 @@ def new_disk(seed: int = 1) -> MemoryDisk:
 
 
 def open_log(disk: MemoryDisk, config: QuorumConfig = THREE, *, sync: bool = True) -> DurableLog:
-    return DurableLog.open(disk, "d", config, sync=sync)
+    return DurableLog.open(disk, "d", config, new_directory_id=next_id, sync=sync)
 
 
 def new_log() -> tuple[MemoryDisk, DurableLog]:
@@ -130,6 +137,17 @@ def test_an_entry_can_be_added_before_a_quorum_of_one_begins() -> None:
     again = open_log(disk, ALONE)
     assert list(again.committed()) == [(1, b"restored")]
     assert again.commit_index == 1
+
+
+@pytest.mark.parametrize("place", ["state", "entry"])
+def test_an_epoch_that_no_elections_can_explain_is_damage(place: str) -> None:
+    disk, durable = new_log()
+    epoch = EPOCH_MAX + 1
+    store(
+        durable, PersistState(epoch, 1) if place == "state" else PersistEntries(1, entries(epoch))
+    )
+    with pytest.raises(StorageError, match=f"epoch {epoch}, which no elections can explain"):
+        open_log(disk)
 
 
 # --- crashes -------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from minikafka.consensus import (
     TransferLeadership,
     messages,
 )
+from minikafka.consensus.raft import EPOCH_STEP_MAX
 from tests.consensus import machines
 
 
@@ -55,13 +56,13 @@ def test_a_voter_waits_then_asks_then_campaigns_then_leads() -> None:
 
 
 def test_two_of_five_are_no_majority() -> None:
-    node = machines.started(voters=machines.FIVE)
+    node = machines.started(1, voters=machines.FIVE)
     node.expire(1.0)
-    machines.receive(node, 2, messages.VoteResponse(0, 1, True, True), 1.0)
+    machines.receive(node, 2, messages.VoteResponse(1, 2, True, True), 1.0)
     assert machines.role(node) is Role.PROSPECTIVE
-    machines.receive(node, 2, messages.VoteResponse(0, 1, True, True), 1.0)  # the same one again
+    machines.receive(node, 2, messages.VoteResponse(1, 2, True, True), 1.0)  # the same one again
     assert machines.role(node) is Role.PROSPECTIVE
-    machines.receive(node, 3, messages.VoteResponse(0, 1, True, True), 1.0)
+    machines.receive(node, 3, messages.VoteResponse(1, 2, True, True), 1.0)
     assert machines.role(node) is Role.CANDIDATE
 
 
@@ -79,11 +80,11 @@ def test_answers_that_come_too_late_count_for_nothing() -> None:
 
 
 def test_a_candidate_that_has_lost_retries_soon() -> None:
-    node = machines.started()
+    node = machines.started(1)
     node.expire(1.0)
-    machines.receive(node, 2, messages.VoteResponse(0, 1, True, False), 1.0)
+    machines.receive(node, 2, messages.VoteResponse(1, 2, True, False), 1.0)
     assert machines.role(node) is Role.PROSPECTIVE  # the third may say yes
-    machines.receive(node, 3, messages.VoteResponse(0, 1, True, False), 1.0)
+    machines.receive(node, 3, messages.VoteResponse(1, 2, True, False), 1.0)
     assert machines.role(node) is Role.FOLLOWER
     assert node.deadline() == 1.125
     node.expire(1.125)
@@ -95,16 +96,16 @@ def test_a_candidate_that_has_lost_retries_soon() -> None:
 
 
 def test_an_election_without_answers_restarts_with_a_pre_vote() -> None:
-    node = machines.started()
+    node = machines.started(1)
     node.expire(1.0)
-    machines.receive(node, 2, messages.VoteResponse(0, 1, True, True), 1.0)
+    machines.receive(node, 2, messages.VoteResponse(1, 2, True, True), 1.0)
     assert machines.role(node) is Role.CANDIDATE
     node.expire(2.0)
     assert machines.role(node) is Role.PROSPECTIVE
-    assert node.epoch == 1
+    assert node.epoch == 2
     node.expire(3.0)
     assert machines.role(node) is Role.PROSPECTIVE
-    assert node.epoch == 1
+    assert node.epoch == 2
 
 
 @pytest.mark.parametrize("is_pre_vote", [True, False])
@@ -376,3 +377,31 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         QuorumConfig(1, frozenset())
     with pytest.raises(ValueError, match="heartbeat_s"):
         QuorumConfig(1, frozenset({1}), heartbeat_s=2.0)
+
+
+# --- epochs that elections cannot explain --------------------------------------------------------
+
+
+def test_a_message_moves_the_epoch_by_one_step_at_most(caplog: pytest.LogCaptureFixture) -> None:
+    node = machines.started(1)
+    for epoch in (1 + EPOCH_STEP_MAX, 1 + 2 * EPOCH_STEP_MAX):
+        effects = machines.receive(node, 2, messages.VoteRequest(messages.EPOCH_MAX, 1, 1, False))
+        assert effects[0] == PersistState(epoch, None)
+        assert not machines.sent(effects)
+        assert node.epoch == epoch
+    assert caplog.text.count("elections cannot explain that") == 1
+
+
+def test_a_node_that_was_away_from_all_that_follows_its_leader() -> None:
+    node = machines.started(1)
+    epoch = 1 + 2 * EPOCH_STEP_MAX + 5
+    for _ in range(3):
+        effects = machines.append(node, (1, 1), epoch=epoch)
+    assert (node.epoch, node.leader_id) == (epoch, 2)
+    assert machines.of_kind(machines.sent(effects), messages.AppendResponse)[0].is_accepted
+
+
+def test_a_stranger_does_not_move_the_epoch() -> None:
+    node = machines.started(1)
+    assert not machines.receive(node, 9, messages.AppendResponse(2**40, False, 0, 0, 0))
+    assert node.epoch == 1

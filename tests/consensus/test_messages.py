@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from minikafka import consensus
 from minikafka.consensus.messages import (
+    EPOCH_MAX,
     AppendRequest,
     AppendResponse,
     CampaignRequest,
+    DirectoryOf,
     JoinRequest,
     SnapshotRequest,
     SnapshotResponse,
@@ -18,24 +20,48 @@ from minikafka.consensus.messages import (
 )
 
 numbers = st.integers(0, 2**63 - 1)
-messages = st.one_of(
-    st.builds(VoteRequest, numbers, numbers, numbers, st.booleans()),
-    st.builds(VoteResponse, numbers, numbers, st.booleans(), st.booleans()),
-    st.builds(
-        AppendRequest,
-        numbers,
-        numbers,
-        numbers,
-        numbers,
-        st.lists(st.builds(consensus.Entry, numbers, st.binary(max_size=20)), max_size=4).map(
-            tuple
-        ),
+epochs = st.integers(0, EPOCH_MAX)
+directories = st.binary(max_size=16)
+append_requests = st.builds(
+    lambda numbers, payloads, directory: AppendRequest(
+        numbers[-1],
+        7,
+        numbers[0],
+        5,
+        tuple(map(consensus.Entry, numbers[1:-1], payloads)),
+        directory,
     ),
-    st.builds(AppendResponse, numbers, st.booleans(), numbers, numbers, numbers),
-    st.builds(SnapshotRequest, numbers, numbers, numbers, numbers, numbers, st.binary()),
-    st.builds(SnapshotResponse, numbers, numbers, numbers),
-    st.builds(JoinRequest, numbers),
-    st.builds(CampaignRequest, numbers),
+    st.lists(epochs, min_size=2, max_size=6).map(sorted),
+    st.lists(st.binary(max_size=20), min_size=4, max_size=4),
+    directories,
+)
+messages = st.one_of(
+    st.builds(
+        VoteRequest,
+        epochs,
+        epochs,
+        numbers,
+        st.booleans(),
+        st.lists(st.builds(DirectoryOf, numbers, directories), max_size=3).map(tuple),
+    ),
+    st.builds(
+        VoteResponse, epochs, epochs, st.booleans(), st.booleans(), directories, st.booleans()
+    ),
+    append_requests,
+    st.builds(
+        AppendResponse,
+        epochs,
+        st.booleans(),
+        numbers,
+        numbers,
+        epochs,
+        directories,
+        st.booleans(),
+    ),
+    st.builds(SnapshotRequest, epochs, numbers, epochs, numbers, numbers, st.binary()),
+    st.builds(SnapshotResponse, epochs, numbers, numbers),
+    st.builds(JoinRequest, epochs),
+    st.builds(CampaignRequest, epochs),
 )
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.binary(max_size=4) | st.text(max_size=4),
@@ -137,3 +163,21 @@ def test_nonsense_is_refused_or_another_message(
 def test_a_malformed_message_is_refused(value: object) -> None:
     with pytest.raises(consensus.MalformedQuorumMessage):
         consensus.decode_message(value)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        VoteRequest(EPOCH_MAX + 1, 1, 1, False),
+        VoteRequest(2, EPOCH_MAX + 1, 1, True),
+        VoteResponse(2**63 - 1, 1, False, False),
+        AppendRequest(3, 1, 1, 1, (consensus.Entry(EPOCH_MAX + 1, b""),)),
+        AppendRequest(3, 1, 1, 1, (consensus.Entry(4, b""),)),
+        AppendRequest(3, 1, 2, 1, (consensus.Entry(1, b""),)),
+        AppendRequest(3, 1, 4, 1, ()),
+        JoinRequest(EPOCH_MAX + 1),
+    ],
+)
+def test_epochs_that_no_quorum_can_have_are_refused(message: VoteRequest) -> None:
+    with pytest.raises(consensus.MalformedQuorumMessage):
+        consensus.decode_message(consensus.encode_message(message))

@@ -19,7 +19,7 @@ from ...storage.directory_meta import write_meta
 from ..rpc import operations
 from ..rpc.client import Loss
 from ..rpc.codec import Respond
-from ..rpc.errors import RpcError, RpcLostError, RpcTimeoutError
+from ..rpc.errors import RpcError, RpcLostError, RpcProtocolError, RpcTimeoutError
 from ..rpc.identity import Hello, Identity
 from ..rpc.peers import Peers
 from ..rpc.server import RpcServer
@@ -125,8 +125,7 @@ class Interconnect:
         try:
             message = join_message(fields, attachments[0] if attachments else b"")
         except MalformedQuorumMessage as error:
-            logger.error("node %d sends a malformed message to the quorum: %s", node_id, error)
-            return
+            raise RpcProtocolError(f"a message to the quorum is malformed: {error}") from None
         self._quorum.receive(node_id, message)
 
     def suspects(self) -> set[int]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ...consensus.follower import SupersededLog
 from ...protocol.errors import ErrorCode
 from ...storage.checked_file import decode_checked, encode_checked
 from ...storage.errors import LogError, StorageError
@@ -162,6 +163,8 @@ class Lifecycle:
                     operations.REGISTER, self._registration(), timeout_s=_ANSWER_SECONDS_MAX
                 )
             except ChangeError as error:
+                if isinstance(self._quorum.failure, SupersededLog):
+                    raise StartError(str(self._quorum.failure)) from None
                 if error.error_code == ErrorCode.INVALID_REGISTRATION:
                     raise StartError(
                         f"the controller refuses this broker: {error.message}"

@@ -2,7 +2,7 @@
 
 Only ``__cluster_metadata``, partition 0, can be described. The active controller answers; times are
 on its clock (KIP-836). Version 2 has the voters' internal listeners (KIP-853), which do not speak
-Kafka's protocol; there are no directory ids.
+Kafka's protocol, and the ids of the data directories, all zero where one is not known.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def _describe(
 def _state(replica: ReplicaStatistics, now_ms: int) -> describe_quorum.ReplicaState:
     return describe_quorum.ReplicaState(
         replica_id=replica.node_id,
+        replica_directory_id=replica.directory_id or bytes(16),
         log_end_offset=replica.log_end_offset,
         last_fetch_timestamp=_when(replica.heard_ago_s, now_ms),
         last_caught_up_timestamp=_when(replica.caught_up_ago_s, now_ms),

@@ -6,7 +6,8 @@ may have moved it, for example after a write that took long.
 
 When the disk fails, the machine is thrown away. A leader asks another voter to take over; then the
 node says nothing, as if it were dead, until its files can be opened again. After a failed fsync
-the contents of the disk are unknown, and only a new process may read it.
+the contents of the disk are unknown, and only a new process may read it. A node whose committed log
+was superseded says nothing from then on, either.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from ...consensus.effects import (
     Send,
     SnapshotInstalled,
 )
+from ...consensus.follower import SupersededLog
 from ...consensus.messages import Message
 from ...consensus.raft import RaftNode
 from ...storage.errors import StorageError
@@ -99,6 +101,7 @@ class QuorumLoop:
     ) -> None:
         self._config: Final = config
         self.durable = durable
+        self._is_superseded = False
         self._open_durable: Final = open_durable
         self._dice: Final = dice
         self._run_in_thread: Final = run_in_thread
@@ -151,6 +154,8 @@ class QuorumLoop:
             durable.log,
             epoch=durable.epoch,
             vote=durable.vote,
+            directory_id=durable.directory_id,
+            is_admitted=durable.is_admitted,
             commit_index=max(durable.commit_index, applier.applied_index),
             read_snapshot=durable.read_snapshot,
             dice=self._dice,
@@ -253,6 +258,9 @@ class QuorumLoop:
             f"the metadata log cannot be used: {error}; this node changes nothing about the "
             f"cluster {until}"
         )
+        if isinstance(error, SupersededLog):
+            self._is_superseded = True
+            failure = error
         logger.error("%s", failure)
         self.stop(failure)
 
@@ -269,7 +277,7 @@ class QuorumLoop:
 
     async def _open_again(self) -> None:
         """Come back as after a crash, when the files can be opened."""
-        if not self.durable.is_usable:
+        if self._is_superseded or not self.durable.is_usable:
             await trio.sleep_forever()
         async with self._disk_lock:
             self.durable.close(self.applier.committed_index)

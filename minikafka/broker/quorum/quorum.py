@@ -2,7 +2,8 @@
 
 How a node uses it::
 
-    quorum = Quorum.open(disk, directory, QuorumConfig(node_id, voters), dice=random.uniform)
+    quorum = Quorum.open(disk, directory, QuorumConfig(node_id, voters), dice=random.uniform,
+                         new_directory_id=lambda: os.urandom(16))
     stored = quorum.stored()               # committed already: replay it
     quorum.restore(payload)                # only in a quorum of one, only before `run`
     await nursery.start(partial(quorum.run, send=..., on_committed=..., make_snapshot=...,
@@ -143,6 +144,7 @@ class Quorum:
         config: QuorumConfig,
         *,
         dice: Callable[[float, float], float],
+        new_directory_id: Callable[[], bytes],
         sync: bool = True,
         run_in_thread: RunInThread = run_in_worker_thread,
         snapshot_size_bytes_min: int = SNAPSHOT_SIZE_BYTES_MIN,
@@ -155,6 +157,7 @@ class Quorum:
                 it exists.
             config: who takes part; a node that is not among the voters observes.
             dice: (low, high) -> a random number between them, `random.uniform` of a generator.
+            new_directory_id: draws an id of 16 bytes for a directory that has none.
             sync: False if nothing has to survive a power failure; no thread is used then.
             run_in_thread: runs what blocks; `run_inline` in simulations.
             snapshot_size_bytes_min: how long the log gets at least before a snapshot.
@@ -167,7 +170,9 @@ class Quorum:
         """
 
         def open_durable() -> DurableLog:
-            return DurableLog.open(disk, directory, config, sync=sync)
+            return DurableLog.open(
+                disk, directory, config, new_directory_id=new_directory_id, sync=sync
+            )
 
         return cls(
             config,
@@ -405,7 +410,14 @@ class Quorum:
         if node is not None:
             is_current = node.role is Role.LEADER
             ago_s = 0.0 if is_current else None
-            own = ReplicaStatistics(self.config.node_id, node.log.last_index + 1, ago_s, ago_s)
+            own = ReplicaStatistics(
+                self.config.node_id,
+                node.log.last_index + 1,
+                ago_s,
+                ago_s,
+                node.directory_id,
+                node.is_admitted,
+            )
         voters, observers = replica_statistics(
             self.config, {} if node is None else node.progress(), own, trio.current_time()
         )

@@ -65,12 +65,16 @@ class ReplicaStatistics(NamedTuple):
         log_end_offset: the index behind its last stored entry, -1 when that is not known.
         heard_ago_s: how long ago it was last in contact; None when never, or unknown here.
         caught_up_ago_s: how long ago it last had everything; None as above.
+        directory_id: of its data directory; empty when that is not known.
+        is_admitted: False for a voter with a new data directory, until a leader has admitted it.
     """
 
     node_id: int
     log_end_offset: int
     heard_ago_s: float | None
     caught_up_ago_s: float | None
+    directory_id: bytes = b""
+    is_admitted: bool = True
 
 
 class QuorumStatistics(NamedTuple):
@@ -100,6 +104,8 @@ def replica_statistics(
             one.match_index + 1,
             None if one.heard_at is None else now - one.heard_at,
             None if one.caught_up_at is None else now - one.caught_up_at,
+            one.directory_id,
+            one.is_admitted,
         )
     voters = tuple(
         known.get(voter, ReplicaStatistics(voter, -1, None, None))

@@ -97,6 +97,10 @@ class RpcServer:
         self._deferred[operation.name] = _Deferred(operation, handler)
 
     def register_one_way(self, operation: OneWay[_Q], handler: OneWayHandler[_Q]) -> None:
+        """Take messages without answers.
+
+        The function may raise `RpcProtocolError`, which ends the connection.
+        """
         self._one_way[operation.name] = _OneWay(operation.message, handler)
 
     async def serve(self, listener: trio.socket.SocketType) -> None:
@@ -290,6 +294,8 @@ class _Session:
             one_way.handler(self._node_id, one_way.codec.decode(frame.fields), frame.attachments)
         except MalformedFieldsError as error:
             logger.error("%r of node %d is malformed: %s", frame.name, self._node_id, error)
+        except RpcProtocolError as error:
+            raise RpcProtocolError(f"as node {self._node_id}: {error}") from None
         except Exception:
             logger.exception("a bug in the message %r of node %d", frame.name, self._node_id)
 

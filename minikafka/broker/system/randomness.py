@@ -21,6 +21,10 @@ class RandomIds:
         """Sixteen bytes that are not all zero, which would mean "no id"."""
         return self.rng.randrange(1, 2**128).to_bytes(16, "big")
 
+    def directory_id(self) -> bytes:
+        """Of a data directory, as `topic_id`."""
+        return self.topic_id()
+
     def uuid(self) -> str:
         return str(uuid.UUID(int=self.rng.getrandbits(128)))
 

@@ -29,6 +29,7 @@ from minikafka.consensus.messages import (
     AppendRequest,
     AppendResponse,
     CampaignRequest,
+    DirectoryOf,
     JoinRequest,
     SnapshotRequest,
     SnapshotResponse,
@@ -39,13 +40,46 @@ from minikafka.consensus.snapshot import decode_snapshot, encode_snapshot
 from tests.storage.memory_disk import MemoryDisk
 
 VERSIONS: Final = sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
-LATEST: Final = "0.1.0"
+LATEST: Final = "0.1.0-directories"
 THREE: Final = QuorumConfig(1, frozenset({1, 2, 3}))
+DIRECTORY_ID: Final = b"directory of one"
 
 MESSAGES: Final[dict[str, Message]] = {
     "vote_request": VoteRequest(epoch=7, last_epoch=6, last_index=1000, is_pre_vote=False),
     "pre_vote_request": VoteRequest(epoch=8, last_epoch=6, last_index=1000, is_pre_vote=True),
     "vote_response": VoteResponse(epoch=7, asked_epoch=7, is_pre_vote=False, is_granted=True),
+    "founding_vote_request": VoteRequest(
+        epoch=1,
+        last_epoch=0,
+        last_index=0,
+        is_pre_vote=False,
+        directories=(DirectoryOf(1, DIRECTORY_ID), DirectoryOf(2, b"directory of two")),
+    ),
+    "vote_refused": VoteResponse(
+        epoch=7,
+        asked_epoch=7,
+        is_pre_vote=True,
+        is_granted=False,
+        directory_id=DIRECTORY_ID,
+        is_admitted=False,
+    ),
+    "admission": AppendRequest(
+        epoch=7,
+        previous_index=1000,
+        previous_epoch=6,
+        commit_index=998,
+        entries=(),
+        admitted_directory=DIRECTORY_ID,
+    ),
+    "newcomer_response": AppendResponse(
+        epoch=7,
+        is_accepted=True,
+        previous_index=1000,
+        last_index=1002,
+        last_epoch=0,
+        directory_id=DIRECTORY_ID,
+        is_admitted=False,
+    ),
     "append_request": AppendRequest(
         epoch=7,
         previous_index=1000,
@@ -138,12 +172,14 @@ def test_a_node_opens_its_files(version: str, name: str) -> None:
     disk.make_directory("d")
     for file, text in golden(version)["files"][name].items():
         disk.replace_file(f"d/{file}", as_bytes(text), sync=True)
-    durable = DurableLog.open(disk, "d", THREE)
+    durable = DurableLog.open(disk, "d", THREE, new_directory_id=lambda: DIRECTORY_ID)
     log = durable.log
     entries = log.entries(log.base_index + 1, 1 << 20)
     base_index, payloads = durable.stored_snapshot()
     found = (durable.epoch, durable.vote, base_index, durable.commit_index, payloads)
     assert (*found, list(map(tuple, entries))) == FILES[name]
+    assert durable.directory_id == DIRECTORY_ID
+    assert durable.is_admitted is (version == "0.1.0" or name != "new_node")
 
 
 def test_a_node_writes_its_files_as_the_latest_bytes() -> None:
@@ -154,7 +190,7 @@ def test_a_node_writes_its_files_as_the_latest_bytes() -> None:
         for file, text in golden(LATEST)["files"][name].items():
             assert disk.read_file(f"d/{file}", size_bytes_max=1 << 20) == as_bytes(text), file
 
-    durable = DurableLog.open(disk, "d", THREE)
+    durable = DurableLog.open(disk, "d", THREE, new_directory_id=lambda: DIRECTORY_ID)
     check("new_node")
     four = tuple(
         Entry(*one) for one in [(2, b"before"), (3, b""), (3, b"decided"), (3, b"proposed")]

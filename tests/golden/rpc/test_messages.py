@@ -116,10 +116,12 @@ def test_hellos(golden: Golden) -> None:
     "golden", [one for one in GOLDEN if one.name == operations.QUORUM.name], ids=title
 )
 def test_messages_of_the_quorum(golden: Golden) -> None:
+    """As an older version wrote them: without the fields at the end, which have their defaults."""
     message = quorum.join_message(golden.fields, golden.attached)
-    assert repr(message) == golden.meaning
+    assert message == eval(golden.meaning, vars(quorum))
     fields, attached = quorum.split_message(message)
-    assert (msgpack.packb(fields), attached) == (golden.content, golden.attached)
+    written = msgpack.packb(fields[: len(golden.fields)])
+    assert (written, attached) == (golden.content, golden.attached)
 
 
 @pytest.mark.parametrize("golden", [one for one in GOLDEN if one.kind == "frame"], ids=title)

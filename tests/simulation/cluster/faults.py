@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.cluster.controller import CONTROLLER
 from tests.simulation.cluster.node import SimulatedNode
+from tests.simulation.cluster.quorum import VOTERS, QuorumNode
 from tests.simulation.kit.world import Weather
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Faults:
             self._reassign,
             self._lose_all_power,
         ]
+        if self._cluster.plan.has_quorum:
+            faults.append(self._lose_quorum_directory)
         fault = dice.choice(faults)
         leaders = [node for node in self._cluster.nodes.values() if self._leads(node)]
         victims = leaders if leaders and dice.random() < 0.5 else list(self._cluster.nodes.values())
@@ -85,6 +88,17 @@ class Faults:
         if self._world.dice.random() < 0.2:
             for one in self._cluster.nodes.values():
                 self._lose_power(one, duration_s * self._world.dice.random())
+
+    def _lose_quorum_directory(self, node: SimulatedNode, duration_s: float) -> None:
+        """Any minority of the voters' may be lost at once."""
+        lost = {
+            one.node_id
+            for one in self._cluster.nodes.values()
+            if isinstance(one, QuorumNode) and one.has_lost_directory
+        }
+        if isinstance(node, QuorumNode) and len(VOTERS - lost - {node.node_id}) > len(VOTERS) // 2:
+            self._kill(node, duration_s)
+            node.lose_quorum_directory()
 
     def _pause(self, node: SimulatedNode, duration_s: float) -> None:
         node.pause()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from minikafka.consensus.election import Election
+from minikafka.consensus.messages import VoteRequest
 from minikafka.replication import LeaderReplica
 from minikafka.storage.cut_marker import CutMarker
 from tests.simulation import replication_mutants
@@ -9,6 +11,12 @@ from tests.simulation.cluster.cluster import Plan
 from tests.simulation.cluster.node import SimulatedNode
 from tests.simulation.kit.mutants import Mutant, always
 from tests.simulation.replication_mutants import count_what_is_not_synced
+
+
+def let_an_empty_voter_vote(self: Election, request: VoteRequest) -> bool:
+    """A new directory has promised nothing."""
+    return self._context.log.is_behind(request.last_epoch, request.last_index)
+
 
 _register = SimulatedNode._register
 
@@ -26,6 +34,12 @@ MUTANTS = (
         40,
         ((LeaderReplica, "appended", count_what_is_not_synced),),
         plan=Plan(is_synced=True, replica_count=1, min_insync=1),
+    ),
+    Mutant(
+        "an empty voter votes",
+        200,
+        ((Election, "_may_vote_for", let_an_empty_voter_vote),),
+        plan=Plan(has_quorum=True),
     ),
     Mutant(
         "every shutdown is called clean",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from minikafka.consensus import (
     Committed,
@@ -75,10 +76,12 @@ class QuorumNode(SimulatedNode):
     Attributes:
         raft: Its part in the quorum, while it is up.
         controller: While it is the active controller.
+        has_lost_directory: And its new one is not admitted yet.
     """
 
     raft: RaftNode | None = None
     controller: QuorumController | None = None
+    has_lost_directory = False
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]  # those of the class it extends
@@ -101,16 +104,21 @@ class QuorumNode(SimulatedNode):
             lost_peer_jitter_s=0.1,
             observer_silence_s=5.0,
         )
-        self._durable = DurableLog.open(self.disk, DIRECTORY, config)
+        self._durable = DurableLog.open(
+            self.disk, DIRECTORY, config, new_directory_id=partial(self.world.dice.randbytes, 16)
+        )
         self.raft = RaftNode(
             config,
             self._durable.log,
             epoch=self._durable.epoch,
             vote=self._durable.vote,
+            directory_id=self._durable.directory_id,
+            is_admitted=self._durable.is_admitted,
             commit_index=self._durable.commit_index,
             read_snapshot=self._durable.read_snapshot,
             dice=self.world.dice.uniform,
         )
+        self._forget_loss()
         self._events.clear()
         self._is_working = False
         self._raft_timer_at = None
@@ -121,6 +129,18 @@ class QuorumNode(SimulatedNode):
     def crash(self, *, power_loss: bool) -> None:
         super().crash(power_loss=power_loss)
         self.raft = self.controller = None
+
+    def lose_quorum_directory(self) -> None:
+        """While it is down, its part of the metadata log is lost, with its vote."""
+        self.world.note("{} loses its metadata log", self)
+        for name in self.disk.list_directory(DIRECTORY):
+            self.disk.remove(f"{DIRECTORY}/{name}")
+        self.disk.sync_directory(DIRECTORY)
+        self.has_lost_directory = True
+
+    def _forget_loss(self) -> None:
+        if self._durable.is_admitted:
+            self.has_lost_directory = False
 
     def stopped(self) -> None:
         assert self.raft is not None
@@ -180,6 +200,7 @@ class QuorumNode(SimulatedNode):
             match effect:
                 case PersistState() | PersistEntries() | PersistSnapshot():
                     self._durable.write([effect], raft.commit_index)
+                    self._forget_loss()
                 case Send(node_id=node_id, message=message):
                     self.send(node_id, QuorumMessage(message))
                 case Committed():

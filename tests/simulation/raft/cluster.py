@@ -36,6 +36,7 @@ class Cluster:
         self.seen = Observations(voters)
         self.nodes: list[SimulatedNode] = []
         self.crashes = 0
+        self.directories_lost = 0
         self._proposals = 0
         self._is_calm = False
         memory_size_bytes = dice.choice((40, 200, 10**6))
@@ -88,6 +89,7 @@ class Cluster:
             committed=self.seen.commit_index,
             elections=len(self.seen.leaders),
             crashes=self.crashes,
+            directories=self.directories_lost,
             snapshots=sum(
                 node.raft is not None and node.raft.log.base_index > 0 for node in self.nodes
             ),
@@ -132,6 +134,7 @@ class Cluster:
             self._claim_loss,
             self._heal,
             self._lose_all_power,
+            self._lose_directory,
         ]
         leaders = [
             node for node in self.nodes if node.raft is not None and node.raft.role is Role.LEADER
@@ -164,6 +167,17 @@ class Cluster:
         if self.world.dice.random() < 0.3:
             for one in self.nodes:
                 self._crash(one, duration_s * self.world.dice.random(), power_loss=True)
+
+    def _lose_directory(self, node: SimulatedNode, duration_s: float) -> None:
+        """Any minority of the voters' directories may be lost at once, at any moment."""
+        config = node.config
+        lost = {one.node_id for one in self.nodes if one.lost_epochs is not None} | {node.node_id}
+        if len(config.voters - lost) < config.majority:
+            return
+        self.directories_lost += 1
+        self._crash(node, duration_s)
+        node.lose_directory()
+        self.world.after(duration_s, self._start, node)
 
     def _pause(self, node: SimulatedNode, duration_s: float) -> None:
         node.pause()
@@ -224,13 +238,14 @@ class Cluster:
             if leaders:
                 world.run_until(world.now + 1.5)
                 if self.seen.commit_index > start + 1 and all(
-                    node.applied_index > start + 1 for node in self.nodes
+                    node.applied_index > start + 1 and node.is_admitted for node in self.nodes
                 ):
                     return
         raise InvariantViolated(
             "liveness",
             f"nothing was committed everywhere in {LIVENESS_S} calm seconds: applied are "
-            f"{[node.applied_index for node in self.nodes]} of {self.seen.commit_index}",
+            f"{[node.applied_index for node in self.nodes]} of {self.seen.commit_index}, admitted "
+            f"are {[node.node_id for node in self.nodes if node.is_admitted]}",
         )
 
 

@@ -1,11 +1,13 @@
 """What has to hold at every moment of a simulated quorum, by name.
 
 - *single leader per epoch*: no two nodes ever lead in one epoch.
-- *vote once per epoch*: no node ever votes for two candidates in one epoch, restarts included.
+- *vote once per epoch*: no node ever votes for two candidates in one epoch with one data directory,
+  restarts included.
 - *log matching*: an entry of one epoch at one index is the same everywhere, and so is the epoch of
   the one before it.
 - *leader completeness*: an elected node has everything that was committed in earlier epochs.
-- *committed by a majority*: what is committed for the first time is on a majority's disks.
+- *committed by a majority*: what is committed for the first time is on a majority's disks, or was
+  when they acknowledged it.
 - *committed never lost*: no node removes a committed entry from its log.
 - *monotonic commit index*: a running node's commit index never goes back.
 - *state machine safety*: all nodes apply the same entries in the same order, snapshots included.
@@ -33,7 +35,7 @@ class Observations:
     def __init__(self, voters: frozenset[int]) -> None:
         self.voters = voters
         self.leaders: dict[int, int] = {}
-        self.votes: dict[tuple[int, int], int] = {}
+        self.votes: dict[tuple[bytes, int], int] = {}
         self.entries: dict[tuple[int, int], tuple[bytes, int]] = {}
         self.committed: list[Entry] = [Entry(0, b"")]  # by index
         self.commit_epochs: list[int] = [0]
@@ -61,12 +63,13 @@ class Observations:
                 f"of epoch {self.committed[index].epoch}",
             )
 
-    def voted(self, voter: int, epoch: int, candidate: int) -> None:
-        before = self.votes.setdefault((voter, epoch), candidate)
+    def voted(self, directory_id: bytes, epoch: int, candidate: int) -> None:
+        before = self.votes.setdefault((directory_id, epoch), candidate)
         require(
             before == candidate,
             "vote once per epoch",
-            f"node {voter} votes for {candidate} in epoch {epoch}, after it had for {before}",
+            f"directory {directory_id.hex()} votes for {candidate} in epoch {epoch}, after it had "
+            f"for {before}",
         )
 
     def stored(self, node_id: int, index: int, previous_epoch: int, entry: Entry) -> None:
@@ -84,11 +87,12 @@ class Observations:
         epoch: int,
         index: int,
         entry: Entry,
-        stored: Callable[[], Iterable[dict[int, int]]],
+        stored: Callable[[], Iterable[Iterable[dict[int, int]]]],
     ) -> int:
         """A node applies an entry, in an epoch; returns the state that all have after it.
 
-        `stored` gives, for each voter, the epochs that are on its disk, by index, in order.
+        `stored` gives, for each voter, the epochs that are or were on its disks, by index, in
+        order.
         """
         if index <= self.commit_index:
             require(
@@ -104,8 +108,11 @@ class Observations:
             f"node {node_id} applies {index}, and {self.commit_index} is the last one decided",
         )
         count = sum(
-            epochs.get(index, -1) == entry.epoch or next(iter(epochs)) > index
-            for epochs in stored()
+            any(
+                epochs.get(index, -1) == entry.epoch or next(iter(epochs)) > index
+                for epochs in copies
+            )
+            for copies in stored()
         )
         require(
             count > len(self.voters) // 2,

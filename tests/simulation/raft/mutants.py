@@ -10,6 +10,7 @@ from minikafka.consensus.follower import Follower
 from minikafka.consensus.leader import Leader
 from minikafka.consensus.log import RaftLog
 from minikafka.consensus.messages import VoteRequest
+from minikafka.consensus.progress import Progress
 from minikafka.storage.record_log import RecordLog
 from tests.simulation.kit.mutants import Mutant
 
@@ -38,7 +39,7 @@ def vote_for_a_short_log(self: RaftLog, last_epoch: int, last_index: int) -> boo
 def commit_an_old_epoch_by_counting(self: Leader) -> None:
     """Leaves out the look at the entry's epoch."""
     context = self._context
-    stored = [one.match_index for one in self.progress.values() if not one.is_observer]
+    stored = [one.match_index if one.is_counted else 0 for one in self.progress.values()]
     stored.append(self._log.last_index)
     stored.sort(reverse=True)
     index = stored[context.config.majority - 1]
@@ -86,6 +87,20 @@ def acknowledge_entries_without_fsync(self: RecordLog) -> None:
     """The page cache will do."""
 
 
+def let_an_empty_voter_vote(self: Election, request: VoteRequest) -> bool:
+    """A new directory has promised nothing."""
+    return self._context.log.is_behind(request.last_epoch, request.last_index)
+
+
+def found_with_a_majority(self: Election) -> int:
+    return self._context.config.majority
+
+
+def admit_immediately(self: Leader, progress: Progress) -> bytes:
+    """A voter that is heard may vote."""
+    return b"" if progress.is_admitted else progress.directory_id
+
+
 ORIGINAL_VOTE = Election._vote
 ORIGINAL_COMMIT = RaftContext.commit
 ORIGINAL_HANDLE = RaftNode.handle
@@ -105,6 +120,18 @@ MUTANTS = (
         "commit before a majority has it",
         10,
         ((RaftContext, "commit", commit_before_a_majority_has_it),),
+    ),
+    Mutant("an empty voter votes", 200, ((Election, "_may_vote_for", let_an_empty_voter_vote),)),
+    Mutant(
+        "a majority founds a cluster",
+        200,
+        ((Election, "_votes_needed", property(found_with_a_majority)),),
+    ),
+    Mutant(
+        "admit immediately",
+        10,
+        ((Leader, "_admitted_directory", admit_immediately),),
+        first=385,
     ),
     Mutant("send before storing", 10, ((RaftNode, "handle", send_before_storing),)),
     Mutant("cut the log at every append", 20, ((Follower, "_store", cut_the_log_at_every_append),)),

@@ -6,6 +6,7 @@ import errno
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import cast
 
@@ -29,6 +30,7 @@ from minikafka.consensus import (
     RoleChanged,
     Send,
     SnapshotInstalled,
+    SupersededLog,
 )
 from minikafka.consensus.messages import AppendResponse, VoteRequest, VoteResponse
 from minikafka.storage.errors import StorageError
@@ -47,6 +49,8 @@ class SimulatedNode:
     Attributes:
         raft: The machine, None while the process is dead or its disk fails.
         stored_epochs: What is on the disk, epoch by index, the base included.
+        lost_epochs: The same of a directory that was lost, until the new one is admitted: what it
+            has acknowledged may still be on its way.
         applied_index: What its state machine has taken.
         state: What that has become.
         is_paused: It was stopped (SIGSTOP); the clock goes on.
@@ -67,12 +71,11 @@ class SimulatedNode:
         self.seen = seen
         self._peers = peers
         self._on_elected = on_elected
-        self.disk = MemoryDisk(Random(world.dice.getrandbits(32)))
-        self.disk.make_directory(DIRECTORY)
-        self.disk.sync_directory(DIRECTORY)
+        self.disk = self._new_disk()
         self.raft: RaftNode | None = None
         self.durable: DurableLog
         self.stored_epochs: dict[int, int] = {0: 0}
+        self.lost_epochs: dict[int, int] | None = None
         self.applied_index = 0
         self.state = 0
         self.is_paused = False
@@ -86,6 +89,12 @@ class SimulatedNode:
     def __format__(self, _: str) -> str:
         return f"node {self.node_id}"
 
+    def _new_disk(self) -> MemoryDisk:
+        disk = MemoryDisk(Random(self.world.dice.getrandbits(32)))
+        disk.make_directory(DIRECTORY)
+        disk.sync_directory(DIRECTORY)
+        return disk
+
     # --- life --------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -96,7 +105,12 @@ class SimulatedNode:
         self._inbox.clear()
         self._timer_at = None
         try:
-            durable = self.durable = DurableLog.open(self.disk, DIRECTORY, self.config)
+            durable = self.durable = DurableLog.open(
+                self.disk,
+                DIRECTORY,
+                self.config,
+                new_directory_id=partial(self.world.dice.randbytes, 16),
+            )
             self._look_at_disk()
             if self.applied_index < durable.log.base_index:
                 self._load()
@@ -110,6 +124,8 @@ class SimulatedNode:
             durable.log,
             epoch=durable.epoch,
             vote=durable.vote,
+            directory_id=durable.directory_id,
+            is_admitted=durable.is_admitted,
             commit_index=max(durable.commit_index, self.applied_index),
             read_snapshot=durable.read_snapshot,
             dice=self.world.dice.uniform,
@@ -144,6 +160,25 @@ class SimulatedNode:
             if peer is not self and self.world.dice.random() < 0.8:
                 self.world.after(0.001, peer.deliver, PeerLost(self.node_id))
 
+    def lose_directory(self) -> None:
+        """Somebody puts an empty disk into a machine that is off."""
+        self.world.note("{} loses its directory", self)
+        self.disk = self._new_disk()
+        self.boot += 1  # a process that waited for its disk has ended, too
+        self.applied_index = self.state = 0
+        if self.lost_epochs is None:
+            self.lost_epochs = self.stored_epochs
+        self.stored_epochs = {0: 0}
+
+    @property
+    def is_admitted(self) -> bool:
+        return self.raft is not None and self.raft.is_admitted
+
+    @property
+    def copies(self) -> list[dict[int, int]]:
+        """What it has stored, and had stored."""
+        return [self.stored_epochs, *([] if self.lost_epochs is None else [self.lost_epochs])]
+
     def pause(self) -> None:
         self.world.note("{} is paused", self)
         self.is_paused = True
@@ -176,6 +211,8 @@ class SimulatedNode:
         self.stored_epochs = {
             index: log.epoch_at(index) for index in range(log.base_index, log.last_index + 1)
         }
+        if self.durable.is_admitted:
+            self.lost_epochs = None
 
     # --- events ------------------------------------------------------------------------------
 
@@ -200,6 +237,8 @@ class SimulatedNode:
                 deadline = raft.deadline()
                 if deadline is not None and deadline <= now:
                     effects += raft.expire(now)
+            except SupersededLog as error:
+                raise InvariantViolated("committed never lost", str(error)) from error
             except (OSError, StorageError):
                 self._disk_failed()
                 return
@@ -301,8 +340,10 @@ class SimulatedNode:
                 case PersistSnapshot(index=index, epoch=epoch):
                     self.stored_epochs = {index: epoch}
                     self.world.note("{} stored the snapshot up to {}", self, index)
-                case PersistState(epoch=epoch, vote=vote):
+                case PersistState(epoch=epoch, vote=vote, is_admitted=is_admitted):
                     self.world.note("{} stored epoch {} and its vote for {}", self, epoch, vote)
+                    if is_admitted:
+                        self.lost_epochs = None
 
     def _note_removal(self, index: int) -> None:
         epoch = self.stored_epochs.pop(index)
@@ -353,10 +394,10 @@ class SimulatedNode:
     def _send(self, effect: Send) -> None:
         match effect.message:
             case VoteRequest(is_pre_vote=False, epoch=epoch):
-                self.seen.voted(self.node_id, epoch, self.node_id)
+                self.seen.voted(self.durable.directory_id, epoch, self.node_id)
                 self._require_vote_on_disk(epoch, self.node_id)
             case VoteResponse(is_pre_vote=False, is_granted=True, asked_epoch=epoch):
-                self.seen.voted(self.node_id, epoch, effect.node_id)
+                self.seen.voted(self.durable.directory_id, epoch, effect.node_id)
                 self._require_vote_on_disk(epoch, effect.node_id)
             case AppendResponse(is_accepted=True, last_index=index):
                 require(
@@ -392,8 +433,8 @@ class SimulatedNode:
                 )
                 self.applied_index = index
 
-    def _stored_by_voters(self) -> list[dict[int, int]]:
-        return [peer.stored_epochs for peer in self._peers() if peer.config.is_voter]
+    def _stored_by_voters(self) -> list[list[dict[int, int]]]:
+        return [peer.copies for peer in self._peers() if peer.config.is_voter]
 
     def _load(self) -> None:
         index, payloads = self.durable.stored_snapshot()  # it may be a later one
