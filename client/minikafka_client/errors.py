@@ -206,7 +206,34 @@ class LogTruncationError(NoOffsetError):
 
 
 class CorruptRecordsError(KafkaError):
-    """Fetched records fail their CRC or cannot be decoded; the position stays before them."""
+    """Fetched records fail their CRC or cannot be decoded; the position stays before them.
+
+    Seek to ``next_offset`` to go on without them.
+
+    Attributes:
+        topic, partition: where they are.
+        offset: the first offset that cannot be read; everything before it was returned.
+        next_offset: where the next batch begins; None if not even that can be read.
+        reason: what is wrong with them.
+    """
+
+    def __init__(
+        self, topic: str, partition: int, offset: int, next_offset: int | None, reason: str
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.next_offset = next_offset
+        self.reason = reason
+        super().__init__(topic, partition, offset, next_offset, reason)
+
+    def __str__(self) -> str:
+        where = "past it" if self.next_offset is None else f"to {self.next_offset} to skip it"
+        return (
+            f"the batch at offset {self.offset} of partition {self.partition} of topic "
+            f"{self.topic!r} cannot be read: {self.reason}; seek {where}, or restore the "
+            "broker's log"
+        )
 
 
 class SerializationError(KafkaError):

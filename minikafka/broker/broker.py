@@ -147,7 +147,7 @@ class Broker:
             make_durable=self.flusher.make_durable,
         )
         self.markers = MarkerWriter(
-            self.replicas, self.groups, self.clock, self.flusher.make_durable
+            self.replicas, self.groups, self.clock, self.flusher.make_durable, self.store
         )
         self.transactions = TransactionService(
             self.config,

@@ -156,6 +156,14 @@ class BrokerConfig:
     message_max_bytes: int = _setting(
         1_048_588, "The largest record batch, in bytes as it travels.", 0, topic="max.message.bytes"
     )
+    minikafka_validate_records: str = _setting(
+        "bounds",
+        "How much of a client's batch is read before it is appended. `bounds` compares its header "
+        "with its payload in constant time; `all` reads every record, as Kafka does, in a worker "
+        "thread if the batch is large or compressed.",
+        choices=("bounds", "all"),
+        dynamic=True,
+    )
     socket_request_max_bytes: int = _setting(104_857_600, "The largest request frame.", 1)
     minikafka_request_control_max_bytes: int = _setting(
         16 * 1024 * 1024,

@@ -45,6 +45,7 @@ class LogConfig:
         flush_ms: flush.ms; the oldest unsynced append may be this old.
         file_delete_delay_ms: file.delete.delay.ms; a `.deleted` file is removed after it.
         producer_id_expiration_ms: producer.id.expiration.ms (a broker setting in Kafka).
+        validates_every_record: the broker setting minikafka.validate.records is `all`.
     """
 
     segment_bytes: int = 1024 * 1024 * 1024
@@ -67,6 +68,7 @@ class LogConfig:
     flush_ms: int = INT64_MAX
     file_delete_delay_ms: int = 60_000
     producer_id_expiration_ms: int = _DAY_MS
+    validates_every_record: bool = False
 
 
 DEFAULT_LOG_CONFIG: Final = LogConfig()

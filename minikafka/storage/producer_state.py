@@ -43,7 +43,7 @@ PRODUCERS_MAX: Final = 100_000
 _KIND: Final = "producer-snapshot"
 _SNAPSHOT_FIELDS: Final = 3
 _NO_TRANSACTION: Final = -1
-_EPOCH_PER_TRANSACTION: Final = 2
+EPOCH_PER_TRANSACTION: Final = 2
 """First transaction version in which every transaction ends with a greater epoch (KIP-890)."""
 
 
@@ -227,7 +227,7 @@ class ProducerStateManager:
                 f"producer {producer_id}: a marker of coordinator epoch {coordinator_epoch}, but "
                 f"one of epoch {entry.coordinator_epoch} has been written"
             )
-        if transaction_version >= _EPOCH_PER_TRANSACTION:
+        if transaction_version >= EPOCH_PER_TRANSACTION:
             is_open = self.transactions.open_of(producer_id) is not None
             if producer_epoch == entry.producer_epoch and not is_open:
                 return False
@@ -349,6 +349,11 @@ class ProducerStateManager:
             )
             for producer_id, entry in self._producers.items()
         ]
+
+    def epochs_of(self, producer_id: int) -> tuple[int, int] | None:
+        """A producer's epoch and that of its last marker's coordinator; None if it is unknown."""
+        entry = self._producers.get(producer_id)
+        return None if entry is None else (entry.producer_epoch, entry.coordinator_epoch)
 
     def _transaction_start(self, producer_id: int) -> int:
         open_ = self.transactions.open_of(producer_id)

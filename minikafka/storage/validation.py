@@ -6,9 +6,12 @@ control batch; a producer id comes with an epoch and a sequence; timestamps with
 bounds. Internal appends may contain several batches and control batches, without a size limit.
 
 Records are neither decompressed nor decoded: the timestamp bounds are checked on the batch's base
-and largest timestamp. One exception: a compacted topic refuses records without a key, as Kafka
-does, and for that a client's batch has to be decoded. A refusal because of such records, or of
-timestamps out of bounds, names them (KIP-467).
+and largest timestamp, and the payload is compared with the header in constant time (see
+`check_payload`). Kafka reads all records instead, and so does this module in two cases: a compacted
+topic refuses records without a key, and with ``minikafka.validate.records=all`` every record of a
+client's batch must be well formed, have the next offset, and a timestamp within bounds. Malformed
+records are INVALID_RECORD, as in Kafka, which names none of them; a refusal because of keys or
+timestamps names the records (KIP-467).
 
 Decoding takes as long as the client wants it to, so an event loop asks for `Inspection.ELSEWHERE`:
 then `RecordsUnread` is raised instead, and the batch can be validated again in a worker thread.
@@ -35,6 +38,7 @@ from minikafka.protocol.records.errors import (
     DecompressedSizeError,
     UnsupportedMagicError,
 )
+from minikafka.protocol.records.payload_bounds import check_payload
 from minikafka.protocol.records.record import Record, decode_records
 from minikafka.storage.errors import (
     CorruptMessage,
@@ -194,12 +198,19 @@ def validate_client_batches(
         raise UnsupportedCompressionType(
             f"zstd in produce version {request_version}; it needs {ZSTD_PRODUCE_VERSION_MIN}"
         )
+    try:
+        check_payload(records, 0, header)
+    except CorruptBatchError as error:
+        raise InvalidRecord(str(error)) from error
     if config.message_timestamp_type == "CreateTime":
         _validate_timestamps(
             records, header, config, now_ms, inspection, decompressed_size_bytes_max
         )
-    if config.cleanup_compact and inspection is not Inspection.DONE:
-        _require_keys(records, header, inspection, decompressed_size_bytes_max)
+    if (
+        config.cleanup_compact or config.validates_every_record
+    ) and inspection is not Inspection.DONE:
+        decoded = _decode(records, header, inspection, decompressed_size_bytes_max)
+        _validate_records(decoded, config, now_ms)
     return batches
 
 
@@ -229,51 +240,54 @@ def _validate_timestamps(
         )
     else:
         return
-    raise InvalidTimestamp(
-        reason,
-        record_errors=_record_errors(
-            records,
-            header,
-            lambda record: (
-                record.timestamp >= 0 and not earliest_ms <= record.timestamp <= latest_ms
-            ),
-            f"the timestamp is not between {earliest_ms} and {latest_ms}",
-            inspection,
-            decompressed_size_bytes_max,
-        ),
-    )
+    found: list[RecordError] = []
+    if inspection is not Inspection.DONE:
+        decoded = _decode(records, header, inspection, decompressed_size_bytes_max)
+        found = _wrong_timestamps(decoded, earliest_ms, latest_ms)
+    raise InvalidTimestamp(reason, record_errors=found)
 
 
-def _require_keys(
-    records: Buffer, header: BatchHeader, inspection: Inspection, decompressed_size_bytes_max: int
-) -> None:
-    found = _record_errors(
-        records,
-        header,
-        lambda record: record.key is None,
-        "the record has no key",
-        inspection,
-        decompressed_size_bytes_max,
+def _validate_records(decoded: list[Record], config: LogConfig, now_ms: int) -> None:
+    if config.cleanup_compact:
+        found = _record_errors(decoded, lambda record: record.key is None, "the record has no key")
+        if found:
+            raise InvalidRecord(
+                f"record {found[0].batch_index} of the batch has no key; a topic with "
+                f"cleanup.policy=compact needs one",
+                record_errors=found,
+            )
+    if config.validates_every_record and config.message_timestamp_type == "CreateTime":
+        earliest_ms = now_ms - config.message_timestamp_before_max_ms
+        latest_ms = now_ms + config.message_timestamp_after_max_ms
+        found = _wrong_timestamps(decoded, earliest_ms, latest_ms)
+        if found:
+            index = found[0].batch_index
+            raise InvalidTimestamp(
+                f"record {index} of the batch has timestamp {decoded[index].timestamp}, not one "
+                f"between {earliest_ms} and {latest_ms}, although the batch's own bounds are right",
+                record_errors=found,
+            )
+
+
+def _wrong_timestamps(decoded: list[Record], earliest_ms: int, latest_ms: int) -> list[RecordError]:
+    return _record_errors(
+        decoded,
+        lambda record: record.timestamp >= 0 and not earliest_ms <= record.timestamp <= latest_ms,
+        f"the timestamp is not between {earliest_ms} and {latest_ms}",
     )
-    if found:
-        raise InvalidRecord(
-            f"record {found[0].batch_index} of the batch has no key; a topic with "
-            f"cleanup.policy=compact needs one",
-            record_errors=found,
-        )
 
 
 def _record_errors(
-    records: Buffer,
-    header: BatchHeader,
-    is_wrong: Callable[[Record], bool],
-    message: str,
-    inspection: Inspection,
-    decompressed_size_bytes_max: int,
+    decoded: list[Record], is_wrong: Callable[[Record], bool], message: str
 ) -> list[RecordError]:
     """The wrong records of a batch, at most `RECORD_ERRORS_MAX`."""
-    if inspection is Inspection.DONE:
-        return []
+    wrong = (index for index, record in enumerate(decoded) if is_wrong(record))
+    return [RecordError(index, message) for index in islice(wrong, RECORD_ERRORS_MAX)]
+
+
+def _decode(
+    records: Buffer, header: BatchHeader, inspection: Inspection, decompressed_size_bytes_max: int
+) -> list[Record]:
     if inspection is Inspection.ELSEWHERE and (
         header.compression is not Compression.NONE
         or header.size_bytes > _INSPECTED_HERE_SIZE_BYTES_MAX
@@ -285,10 +299,8 @@ def _record_errors(
             "can be validated one by one"
         )
     try:
-        decoded = decode_records(records, size_bytes_max=decompressed_size_bytes_max)
+        return decode_records(records, size_bytes_max=decompressed_size_bytes_max)
     except DecompressedSizeError as error:
         raise MessageTooLarge(str(error)) from error
     except CorruptBatchError as error:
-        raise CorruptMessage(str(error)) from error
-    wrong = (index for index, record in enumerate(decoded) if is_wrong(record))
-    return [RecordError(index, message) for index in islice(wrong, RECORD_ERRORS_MAX)]
+        raise InvalidRecord(str(error)) from error

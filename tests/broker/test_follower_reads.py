@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages import fetch
+from minikafka.protocol.messages import describe_producers, fetch
 from minikafka.protocol.messages import list_offsets as list_offsets_api
+from minikafka.protocol.records import encode_batch
 from tests.broker.replicated import replicated, until
 from tests.broker.test_replication import (
     produce_all,
@@ -34,6 +35,29 @@ async def test_consumers_read_from_followers_up_to_their_high_watermark(tmp_path
         old = await reader.ask(request, 10, fetch.Response)
         code = old.responses[0].partitions[0].error_code
         assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_every_replica_describes_its_producers(tmp_path: Path) -> None:
+    """`kafka-transactions find-hanging --broker-id` asks one broker for all of its replicas."""
+    async with replicated(tmp_path, 3) as cluster:
+        await cluster.create_topic("t", (1, 2))
+        batch = encode_batch(
+            [(None, b"x", (), 5)], producer_id=7, producer_epoch=3, base_sequence=0
+        )
+        client = cluster.nodes[1].connect()
+        assert (await client.produce("t", batch=bytes(batch))).error_code == ErrorCode.NONE
+        await until(lambda: cluster.nodes[2].partition().log.log_end_offset == 1)
+        asked = [describe_producers.TopicRequest(name="t", partition_indexes=[0])]
+        request = describe_producers.Request(topics=asked)
+        found = {
+            number: (await node.connect().ask(request, 0, describe_producers.Response))
+            .topics[0]
+            .partitions[0]
+            for number, node in cluster.nodes.items()
+        }
+        assert found[1].active_producers == found[2].active_producers
+        assert [one.producer_id for one in found[2].active_producers] == [7]
+        assert found[3].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_fenced_epoch_gets_the_current_leader(tmp_path: Path) -> None:

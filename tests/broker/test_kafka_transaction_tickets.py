@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.coordinators.transactions import TRANSACTIONS_TOPIC
+from minikafka.broker.coordinators.markers import TRANSACTIONS_TOPIC
 from minikafka.broker.handlers.transaction_errors import append_error
 from minikafka.broker.rpc.operations import ConfirmTransaction, Place
 from minikafka.protocol.errors import ErrorCode
@@ -40,6 +40,12 @@ async def test_kafka_9777_markers_that_are_committed_one_by_one_are_answered_onc
         await cluster.create_topic("t", (1, 2))
         await cluster.create_topic("alone", (1,))
         client = cluster.nodes[1].connect()
+        for producer_id in range(5):
+            batch = encode_batch(
+                [(None, b"x", (), 1000)], producer_id=producer_id, producer_epoch=0, base_sequence=0
+            )
+            for topic in ("t", "alone"):
+                assert (await client.produce(topic, batch=bytes(batch))).error_code == OK
         await cluster.nodes[2].stop()
         topics = [
             write_txn_markers.Topic(name=name, partition_indexes=[0]) for name in ("t", "alone")
@@ -48,7 +54,7 @@ async def test_kafka_9777_markers_that_are_committed_one_by_one_are_answered_onc
             write_txn_markers.Marker(
                 producer_id=producer_id,
                 producer_epoch=0,
-                transaction_result=True,
+                transaction_result=False,
                 topics=topics,
                 coordinator_epoch=0,
             )

@@ -121,7 +121,7 @@ def test_a_batch_that_cannot_be_decoded_stays() -> None:
     batch = bytearray(batch_of("abc"))
     batch[61:65] = b"\xff\xff\xff\xff"
     batch[17:21] = crc32c(batch, 21).to_bytes(4, "big")
-    under_test.log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
+    under_test.log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS, from_client=False)
     under_test.append("x")
     close_segment(under_test)
     under_test.log.config = compacted_log().config

@@ -87,7 +87,7 @@ def test_nonsense_in_the_batch_where_the_log_begins() -> None:
     batch = bytearray(batch_of("abc", "def"))
     batch[61:65] = b"\xff\xff\xff\xff"
     batch[17:21] = crc32c(batch, 21).to_bytes(4, "big")
-    under_test.log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
+    under_test.log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS, from_client=False)
     under_test.log.high_watermark = 2
     under_test.log.advance_log_start_offset(1)
     assert under_test.log.max_timestamp() == TimestampOffset(NOW_MS, 1, 0)
@@ -133,7 +133,8 @@ def senseless_batch() -> bytes:
 def log_with_a_senseless_batch() -> LogUnderTest:
     under_test = LogUnderTest()
     under_test.append("before")
-    under_test.log.append_as_leader(senseless_batch(), leader_epoch=0, now_ms=NOW_MS)
+    log = under_test.log
+    log.append_as_leader(senseless_batch(), leader_epoch=0, now_ms=NOW_MS, from_client=False)
     under_test.append("after", timestamp=NOW_MS + 9)
     return under_test
 

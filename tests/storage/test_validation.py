@@ -248,16 +248,30 @@ def test_a_refusal_names_the_records_with_a_timestamp_out_of_bounds() -> None:
     assert wrong_records(batch(NOW_MS - DAY_MS - 1, -1, NOW_MS - DAY_MS), config) == [0]
 
 
-def test_a_compacted_topic_refuses_batches_that_cannot_be_decoded() -> None:
+def test_a_payload_that_cannot_be_what_the_header_claims() -> None:
+    count = 2**31 - 1
+    batch = raw_batch(record_count=count, last_offset_delta=count - 1)
+    refused(batch, errors.InvalidRecord, f"{count} records cannot fit in 8 bytes")
+
+
+def unread_poison() -> bytes:
+    """A batch whose second record is garbage, which only reading it shows."""
     batch = assemble_batch(
-        b"\xff\xff",
-        record_count=1,
-        last_offset_delta=0,
+        RECORD + b"\xff" * 8,
+        record_count=2,
+        last_offset_delta=1,
         base_timestamp=NOW_MS,
         max_timestamp=NOW_MS,
     )
-    assert validate(bytes(batch))
-    refused(bytes(batch), errors.CorruptMessage, "record", cleanup_compact=True)
+    return bytes(batch)
+
+
+@pytest.mark.parametrize("setting", ["cleanup_compact", "validates_every_record"])
+def test_where_all_records_are_read_batches_that_cannot_be_decoded_are_refused(
+    setting: str,
+) -> None:
+    assert validate(unread_poison())
+    refused(unread_poison(), errors.InvalidRecord, "no varint", **{setting: True})
 
 
 def test_too_many_batches_in_one_internal_append() -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from minikafka.protocol.records.batch import BatchHeader, iter_batches
+from minikafka.protocol.records.batch import BatchHeader, iter_batches, parse_batch_header
 from minikafka.protocol.records.control import ControlType, decode_control_type
 from minikafka.protocol.records.errors import CorruptBatchError
 from minikafka.protocol.records.record import decode_records
@@ -121,22 +121,32 @@ class ConsumedBatch(Generic[Key, Value]):
 
     @cached_property
     def _columns(self) -> list[RecordColumns]:
-        try:
-            return [
-                decode_columns(
-                    self.payload,
-                    position,
-                    self.first_offset,
-                    self.end_offset,
-                    check_crc=self._check_crcs,
+        columns: list[RecordColumns] = []
+        for position in self.batch_positions:
+            if self.end_offset != _NO_END and (
+                parse_batch_header(self.payload, position).base_offset >= self.end_offset
+            ):
+                break  # it may be one that cannot be decoded
+            try:
+                columns.append(
+                    decode_columns(
+                        self.payload,
+                        position,
+                        self.first_offset,
+                        self.end_offset,
+                        check_crc=self._check_crcs,
+                    )
                 )
-                for position in self.batch_positions
-            ]
-        except CorruptBatchError as error:
-            raise CorruptRecordsError(
-                f"partition {self.partition} of topic {self.topic!r}, at or after offset "
-                f"{self.first_offset}: {error}; seek past it, or restore the broker's log"
-            ) from error
+            except CorruptBatchError as error:
+                header = parse_batch_header(self.payload, position)
+                raise CorruptRecordsError(
+                    self.topic,
+                    self.partition,
+                    max(self.first_offset, header.base_offset),
+                    header.next_offset,
+                    str(error),
+                ) from error
+        return columns
 
     def rest(self, offset: int) -> ConsumedBatch[Key, Value]:
         """The same run without the records before an offset."""

@@ -520,10 +520,7 @@ def keep_records(
     except CorruptBatchError as error:
         topic, partition = reader.partition
         reader.fail(
-            errors.CorruptRecordsError(
-                f"partition {partition} of topic {topic!r}, at offset {reader.fetch_offset}: "
-                f"{error}; seek past it, or restore the broker's log"
-            )
+            errors.CorruptRecordsError(topic, partition, reader.fetch_offset, None, str(error))
         )
         return False
     if records.next_offset == reader.fetch_offset:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from math import inf
+from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Self
 
 import trio
@@ -19,7 +20,7 @@ from minikafka_client.core.group_member import Polled, Revoke, Revoked
 from minikafka_client.core.meters import RateMeter
 from minikafka_client.core.partition_reader import PartitionReader, Phase
 from minikafka_client.core.serialization import Deserializers
-from minikafka_client.errors import DeserializationError, KafkaError
+from minikafka_client.errors import CorruptRecordsError, DeserializationError, KafkaError
 from minikafka_client.log_events import LogEvent
 from minikafka_client.trio_api.commits import Commits
 from minikafka_client.trio_api.fetch_loop import FetchLoop
@@ -172,22 +173,24 @@ class Poller:
         return reader, run
 
     def _decodable(self, reader: PartitionReader) -> ConsumedBatch:
-        """Take a reader's next run, if it can be decoded."""
-        run = reader.fetched[0]
-        run.deserializers = self._deserializers
-        len(run)
-        return reader.fetched.popleft()
+        """Take a reader's next run, up to the first batch that cannot be decoded."""
+        return self._take_until_failure(reader, len)
 
     def _readable(self, reader: PartitionReader) -> ConsumedBatch:
         """Take a reader's next run, up to the first record that is unreadable."""
+        return self._take_until_failure(reader, attrgetter("records"))
+
+    def _take_until_failure(
+        self, reader: PartitionReader, look: Callable[[ConsumedBatch], object]
+    ) -> ConsumedBatch:
         run = reader.fetched[0]
         run.deserializers = self._deserializers
         rest: ConsumedBatch | None = None
         while True:
             try:
-                _ = run.records
+                look(run)
                 break
-            except DeserializationError as error:
+            except (CorruptRecordsError, DeserializationError) as error:
                 run, rest = reader.fetched[0].split(error.offset)
                 if not len(run):
                     raise

@@ -2,6 +2,12 @@
 
 No task waits: a marker is appended in the call that requests it, and its outcome is reported in the
 call that moves the last high watermark past it. `marker_sender` brings markers to all leaders.
+
+A partition remembers the epochs of a marker and refuses smaller ones for good, so epochs from
+elsewhere are bounded. A coordinator's epoch is the leader epoch of its partition of
+``__transaction_state``: a broker may send at most the highest that this one knows of, and is asked
+to try again otherwise, because this one may lag behind. A client may abort what a producer left
+open here, with the epochs that DescribeProducers reports.
 """
 
 from __future__ import annotations
@@ -15,12 +21,14 @@ import trio
 from ...coordinator.transaction import TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.records import ControlType
-from ...storage.errors import LogError
+from ...storage.errors import InvalidProducerEpoch, LogError
+from ...storage.producer_state import EPOCH_PER_TRANSACTION
 from ..replicas.manager import ReplicaManager
 from ..replicas.partition import Partition, PartitionError
 from ..rpc.codec import Respond
 from ..rpc.errors import RpcFailure
 from ..rpc.operations import WriteMarkers, WriteMarkersResult
+from ..settings.effective import MetadataView
 from ..system.clock import Clock
 from .groups import OFFSETS_TOPIC, GroupService
 
@@ -28,6 +36,8 @@ if TYPE_CHECKING:
     from ...coordinator.group.pending_offsets import EndedOffsets
 
 logger = logging.getLogger(__name__)
+
+TRANSACTIONS_TOPIC = "__transaction_state"
 
 _REQUESTS_AT_ONCE_MAX = 4_096
 
@@ -73,12 +83,19 @@ class _Commit:
 
 
 class _MarkerWrite:
-    __slots__ = ("_codes", "_groups", "_left", "_on_written", "marker")
+    __slots__ = ("_codes", "_groups", "_left", "_on_written", "is_from_client", "marker")
 
     def __init__(
-        self, groups: GroupService, marker: Marker, count: int, on_written: OnWritten
+        self,
+        groups: GroupService,
+        marker: Marker,
+        count: int,
+        on_written: OnWritten,
+        *,
+        is_from_client: bool,
     ) -> None:
         self.marker = marker
+        self.is_from_client = is_from_client
         self._groups = groups
         self._codes = [ErrorCode.NONE] * count
         self._left = count
@@ -102,24 +119,34 @@ class MarkerWriter:
         groups: GroupService,
         clock: Clock,
         make_durable: Callable[[Partition, int], Awaitable[None]],
+        metadata: MetadataView,
     ) -> None:
+        self._metadata = metadata
+        self._coordinator_epoch_max = -1
         self._replicas = replicas
         self._groups = groups
         self._clock = clock
         self._make_durable = make_durable
 
     def write(
-        self, marker: Marker, places: Sequence[TopicPartition], on_written: OnWritten
+        self,
+        marker: Marker,
+        places: Sequence[TopicPartition],
+        on_written: OnWritten,
+        *,
+        from_client: bool = False,
     ) -> None:
         """Append a marker to each partition.
 
         ``on_written`` is called once, possibly before this returns, with an error code for each
-        partition: NONE where the marker is committed.
+        partition: NONE where the marker is committed, or where a client's would end nothing.
         """
         if not places:
             on_written([])
             return
-        write = _MarkerWrite(self._groups, marker, len(places), on_written)
+        write = _MarkerWrite(
+            self._groups, marker, len(places), on_written, is_from_client=from_client
+        )
         with self._replicas.follower_batch:
             for number, place in enumerate(places):
                 try:
@@ -131,6 +158,12 @@ class MarkerWriter:
         marker = write.marker
         partition = self._replicas.index.find(*place)
         partition.check_in_sync()
+        if write.is_from_client:
+            if not _has_written(partition, marker):
+                write.settled(number, ErrorCode.NONE)
+                return
+        elif marker.coordinator_epoch > self._coordinator_epoch_max:
+            self._check_coordinator_epoch(marker)
         result = partition.append_marker(
             ControlType.COMMIT if marker.commits else ControlType.ABORT,
             producer_id=marker.producer_id,
@@ -155,6 +188,18 @@ class MarkerWriter:
         if partition.topic.is_fsync_acked:
             self._groups.runtime.nursery.start_soon(self._sync, partition, end_offset)
 
+    def _check_coordinator_epoch(self, marker: Marker) -> None:
+        """Compare it with the metadata, which changes seldom: the maximum is kept."""
+        topic = self._metadata.image.topics.get(TRANSACTIONS_TOPIC)
+        epochs = [] if topic is None else [one.leader_epoch for one in topic.partitions]
+        self._coordinator_epoch_max = max(epochs, default=-1)
+        if marker.coordinator_epoch > self._coordinator_epoch_max:
+            raise PartitionError(
+                ErrorCode.INVALID_REQUEST,
+                f"a marker of coordinator epoch {marker.coordinator_epoch}; the highest leader "
+                f"epoch of {TRANSACTIONS_TOPIC} known here is {self._coordinator_epoch_max}",
+            )
+
     async def _sync(self, partition: Partition, offset: int) -> None:
         try:
             await self._make_durable(partition, offset)
@@ -162,7 +207,7 @@ class MarkerWriter:
             logger.error("%r: %s", partition, error)
 
     async def write_and_wait(
-        self, marker: Marker, places: Sequence[TopicPartition]
+        self, marker: Marker, places: Sequence[TopicPartition], *, from_client: bool = False
     ) -> list[ErrorCode]:
         """As `write`, but wait; returns an error code for each partition."""
         written = trio.Event()
@@ -172,9 +217,35 @@ class MarkerWriter:
             codes.extend(found)
             written.set()
 
-        self.write(marker, places, on_written)
+        self.write(marker, places, on_written, from_client=from_client)
         await written.wait()
         return codes
+
+
+def _has_written(partition: Partition, marker: Marker) -> bool:
+    """Whether a client's marker could end something in a partition.
+
+    Raises:
+        PartitionError: it has a coordinator epoch that was never seen here.
+        InvalidProducerEpoch: it has an epoch that the producer's transaction cannot have.
+    """
+    epochs = partition.log.producer_state.epochs_of(marker.producer_id)
+    if epochs is None:
+        return False
+    producer_epoch, coordinator_epoch = epochs
+    if marker.coordinator_epoch > max(0, coordinator_epoch):
+        raise PartitionError(
+            ErrorCode.INVALID_REQUEST,
+            f"a client's marker of coordinator epoch {marker.coordinator_epoch}; that of producer "
+            f"{marker.producer_id} here is {coordinator_epoch}",
+        )
+    ends_later = marker.transaction_version >= EPOCH_PER_TRANSACTION
+    if marker.producer_epoch > producer_epoch + ends_later:
+        raise InvalidProducerEpoch(
+            f"a client's marker of epoch {marker.producer_epoch}; producer {marker.producer_id} "
+            f"has epoch {producer_epoch} here"
+        )
+    return True
 
 
 class MarkerServer:

@@ -46,7 +46,7 @@ from ..settings.node import Node
 from ..system.clock import Clock
 from .internal_topics import InternalTopic
 from .marker_sender import MarkerSender
-from .markers import MarkerWriter
+from .markers import TRANSACTIONS_TOPIC, MarkerWriter
 from .runtime import PendingReply, ShardKind, ShardRuntime
 
 if TYPE_CHECKING:
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from ..rpc.peers import Peers
 
 logger = logging.getLogger(__name__)
-
-TRANSACTIONS_TOPIC = "__transaction_state"
 
 _PRODUCER_IDS_KEPT = 16
 _CONFIRM_SECONDS = 5.0

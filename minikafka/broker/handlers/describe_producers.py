@@ -1,7 +1,8 @@
 """DescribeProducers 0: the active producers of partitions (KIP-664).
 
 These are the idempotent producers of the last ``producer.id.expiration.ms``, and those of open
-transactions.
+transactions. As in Kafka, every replica answers with what its own log says, so ``kafka-transactions
+find-hanging --broker-id`` finds everything that is open on a broker.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ async def handle(
 
 def _describe(broker: Broker, topic: str, number: int) -> describe_producers.PartitionResponse:
     try:
-        partition = broker.partition(topic, number)
+        partition = broker.index.find_replica(topic, number)
     except PartitionError as error:
         return describe_producers.PartitionResponse(
             partition_index=number,

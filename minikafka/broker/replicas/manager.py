@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_VALIDATE_RECORDS = "minikafka.validate.records"
 _STEPS_PER_CHECKPOINT = 8
 """Steps that each make, remove or reconfigure one log; the slow ones take about a millisecond."""
 
@@ -370,6 +371,7 @@ class ReplicaManager:
                 state.configure(
                     topic_values(self._metadata.image.topic_settings(name), broker_values),
                     producer_id_expiration_ms=self._settings.integer("producer.id.expiration.ms"),
+                    validates_every_record=self._settings.text(_VALIDATE_RECORDS) == "all",
                 )
                 state.min_insync_replicas = self._min_insync(name)
                 for partition in self.index.partitions_of(name):
@@ -385,6 +387,7 @@ class ReplicaManager:
                 topic_id,
                 self._settings.topic_values(name),
                 producer_id_expiration_ms=self._settings.integer("producer.id.expiration.ms"),
+                validates_every_record=self._settings.text(_VALIDATE_RECORDS) == "all",
             )
             state.min_insync_replicas = self._min_insync(name)
         return state

@@ -23,7 +23,7 @@ from ...protocol.records.errors import (
     DecompressedSizeError,
     DecompressionError,
 )
-from ...storage.errors import CorruptMessage, MessageTooLarge
+from ...storage.errors import CorruptMessage, InvalidRecord, MessageTooLarge
 
 _CHECKED = struct.Struct(">hiqqqhii")
 _UNCHECKED = struct.Struct(">qiibI")
@@ -51,7 +51,8 @@ def recompress(
     """Re-compress the batches that are not in ``compression``; the others stay as they are.
 
     Raises:
-        CorruptMessage: a header, a CRC or a compressed payload is wrong.
+        CorruptMessage: a header or a CRC is wrong.
+        InvalidRecord: the payload cannot be decompressed, though its CRC is right.
         MessageTooLarge: a batch decompresses to more than ``size_bytes_max``.
     """
     view = memoryview(records)
@@ -74,7 +75,9 @@ def recompress(
             changed = True
     except DecompressedSizeError as error:
         raise MessageTooLarge(str(error)) from None
-    except (CorruptBatchError, DecompressionError) as error:
+    except DecompressionError as error:
+        raise InvalidRecord(str(error)) from None
+    except CorruptBatchError as error:
         raise CorruptMessage(str(error)) from None
     return b"".join(out) if changed else records
 

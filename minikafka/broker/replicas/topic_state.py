@@ -58,15 +58,30 @@ class TopicState:
         values: dict[str, Value],
         *,
         producer_id_expiration_ms: int,
+        validates_every_record: bool = False,
     ) -> None:
         self.name = name
         self.topic_id = topic_id
         self.log_config: LogConfig
-        self.configure(values, producer_id_expiration_ms=producer_id_expiration_ms)
+        self.configure(
+            values,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+            validates_every_record=validates_every_record,
+        )
 
-    def configure(self, values: dict[str, Value], *, producer_id_expiration_ms: int) -> None:
+    def configure(
+        self,
+        values: dict[str, Value],
+        *,
+        producer_id_expiration_ms: int,
+        validates_every_record: bool = False,
+    ) -> None:
         self.values = values
-        self.log_config = log_config(values, producer_id_expiration_ms=producer_id_expiration_ms)
+        self.log_config = log_config(
+            values,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+            validates_every_record=validates_every_record,
+        )
         minimum = values["min.insync.replicas"]
         assert isinstance(minimum, int)
         self.min_insync_replicas = minimum

@@ -44,15 +44,23 @@ class EffectiveSettings:
 
     def integer(self, name: str) -> int:
         """One numeric broker setting, without computing the others."""
-        value = self.config.value_of(name)
+        value = self._value(name)
+        assert isinstance(value, int)
+        return value
+
+    def text(self, name: str) -> str:
+        """One textual broker setting, without computing the others."""
+        value = self._value(name)
+        assert isinstance(value, str)
+        return value
+
+    def _value(self, name: str) -> Value:
         settings = self._metadata.image.settings
         for resource in self._resources:
             text = settings.get((RESOURCE_BROKER, resource), {}).get(name)
             if text is not None:
-                value = parse_setting(BROKER_SETTINGS[name], text)
-                break
-        assert isinstance(value, int)
-        return value
+                return parse_setting(BROKER_SETTINGS[name], text)
+        return self.config.value_of(name)
 
     def topic_values(self, topic: str) -> dict[str, Value]:
         """All settings of a topic by Kafka name; the topic's own override the broker's."""

@@ -5,6 +5,7 @@
     builder       records -> batch; assembly adds the header
     control       transaction markers
     compression   the five codecs; frame_bounds stops decompression bombs
+    payload_bounds: what a header may claim of its payload
     varint        the zigzag integers inside a record
 
 Message formats 0 and 1 are refused.

@@ -49,12 +49,11 @@ _GZIP_PIECE_SIZE_BYTES: Final = 32 * 1024
 """Input per step. zlib copies the rest of a step after each member, so many tiny members would take
 quadratic time if the whole payload were one step."""
 
-_SNAPPY_HEAD_MAGIC: Final = b"\x82SNAPPY\x00"
-_SNAPPY_HEAD: Final = (
-    _SNAPPY_HEAD_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
-)  # version, compatible
+SNAPPY_HEAD_MAGIC: Final = b"\x82SNAPPY\x00"
+_SNAPPY_HEAD: Final = SNAPPY_HEAD_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, compatible
+SNAPPY_HEAD_SIZE_BYTES: Final = len(_SNAPPY_HEAD)
 _SNAPPY_BLOCK_SIZE_BYTES: Final = 32 * 1024
-_SNAPPY_RATIO_MAX: Final = 32  # a copy of 64 bytes takes at least 3
+SNAPPY_RATIO_MAX: Final = 32  # a copy of 64 bytes takes at least 3
 
 _INT32: Final = Struct(">i")
 
@@ -169,15 +168,15 @@ def _compress_snappy(payload: bytes | bytearray | memoryview, _level: int) -> by
 
 
 def _decompress_snappy(payload: bytes, size_bytes_max: int) -> bytes:
-    if not payload.startswith(_SNAPPY_HEAD_MAGIC):
+    if not payload.startswith(SNAPPY_HEAD_MAGIC):
         return _decompress_snappy_block(payload, size_bytes_max)
     # Version and compatible version are ignored: some producers write them little-endian.
-    position = len(_SNAPPY_HEAD)
+    position = SNAPPY_HEAD_SIZE_BYTES
     pieces: list[bytes] = []
     size_bytes_left = size_bytes_max
     while position < len(payload):
-        if payload.startswith(_SNAPPY_HEAD_MAGIC, position):
-            position += len(_SNAPPY_HEAD)  # streams may be concatenated
+        if payload.startswith(SNAPPY_HEAD_MAGIC, position):
+            position += SNAPPY_HEAD_SIZE_BYTES  # streams may be concatenated
             continue
         block_start = position + _INT32.size
         if block_start > len(payload):
@@ -207,7 +206,7 @@ def _decompress_snappy_block(block: bytes, size_bytes_max: int) -> bytes:
         claimed_size_bytes = cramjam.snappy.decompress_raw_len(block)
         if claimed_size_bytes > size_bytes_max:
             raise _too_large(Compression.SNAPPY, block, size_bytes_max)
-        if claimed_size_bytes > _SNAPPY_RATIO_MAX * len(block):
+        if claimed_size_bytes > SNAPPY_RATIO_MAX * len(block):
             raise DecompressionError(
                 f"SNAPPY: {len(block)} bytes cannot hold the {claimed_size_bytes} they claim"
             )

@@ -25,8 +25,8 @@ _ZSTD_DICTIONARY_SIZES: Final = (0, 1, 2, 4)
 _ZSTD_CONTENT_SIZE_SIZES: Final = (0, 2, 4, 8)
 
 _LZ4_MAGIC: Final = 0x184D2204
-_LZ4_BLOCK_SIZES_BYTES: Final = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
-_LZ4_RATIO_MAX: Final = 255  # a byte of match length stands for at most 255 bytes
+LZ4_BLOCK_SIZES_BYTES: Final = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
+LZ4_RATIO_MAX: Final = 255  # a byte of match length stands for at most 255 bytes
 _LZ4_UNCOMPRESSED_FLAG: Final = 0x80000000
 
 _UINT32: Final = struct.Struct("<I")
@@ -119,7 +119,7 @@ def _walk_lz4_frame(payload: bytes, position: int) -> tuple[int, int]:
     """Bound and end of the frame at `position`; the end may be past the payload's."""
     flags = payload[position + 4]
     block_size_code = payload[position + 5] >> 4 & 7
-    block_size_bytes_max = _LZ4_BLOCK_SIZES_BYTES.get(block_size_code)
+    block_size_bytes_max = LZ4_BLOCK_SIZES_BYTES.get(block_size_code)
     if block_size_bytes_max is None:
         raise DecompressionError(f"lz4: block size code {block_size_code} is not one of 4 to 7")
     has_block_checksum = bool(flags & 0x10)
@@ -133,6 +133,6 @@ def _walk_lz4_frame(payload: bytes, position: int) -> tuple[int, int]:
         if block & _LZ4_UNCOMPRESSED_FLAG:
             bound += size_bytes
         else:
-            bound += min(block_size_bytes_max, _LZ4_RATIO_MAX * size_bytes)
+            bound += min(block_size_bytes_max, LZ4_RATIO_MAX * size_bytes)
         position += 4 + size_bytes + 4 * has_block_checksum
     return bound, position + 4 + 4 * has_content_checksum

@@ -69,12 +69,22 @@ def decode_runs(
         decoded = _Decoder(batches, runs[0]).decode(types)
     except (CorruptBatchError, MalformedRecordsError, MalformedVarintError, IndexError) as error:
         # IndexError: a damaged size led out of the buffer before it was checked.
+        topic, partition = runs[0].topic_partition
         raise CorruptRecordsError(
-            f"partition {runs[0].partition} of topic {runs[0].topic!r}, at or after offset "
-            f"{runs[0].first_offset}: {error}; seek past it, or restore the broker's log"
+            topic, partition, *_unreadable_offsets(runs), str(error)
         ) from error
     schema = pa.schema([pa.field(name, type_) for name, type_ in types.items()])
     return pa.RecordBatch.from_arrays(list(decoded.values()), schema=schema)
+
+
+def _unreadable_offsets(runs: Sequence[ConsumedBatch]) -> tuple[int, int | None]:
+    """Where the first batch is that cannot be read, and where the next one begins."""
+    for run in runs:
+        try:
+            len(run)
+        except CorruptRecordsError as error:
+            return error.offset, error.next_offset
+    return runs[0].first_offset, None
 
 
 class _Batches:

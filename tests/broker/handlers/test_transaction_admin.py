@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.broker.coordinators.markers import TRANSACTIONS_TOPIC, Marker
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import describe_producers, describe_transactions, list_transactions
 from tests.broker.handlers.transactional_wire import (
@@ -140,7 +141,7 @@ async def test_invalid_markers_are_refused(tmp_path: Path) -> None:
         client = under_test.connect()
         await client.create_topic("t", partitions=2)
         old = await begun(client)
-        producer_id, epoch = producer = await opened(client)
+        producer = await opened(client)
         assert await write(client, producer, b"x") is OK
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         places = (("t", 2), ("t", -1), ("t", 2**31 - 1), ("nowhere", 0))
@@ -151,12 +152,82 @@ async def test_invalid_markers_are_refused(tmp_path: Path) -> None:
         # With an epoch for each transaction, a marker has to have a greater one (KIP-1228).
         codes = await write_markers(client, producer, ("t", 0), transaction_version=2)
         assert codes == [fenced]
-        for nobody in ((-1, 0), (-(2**63), 0), (producer_id, -1), (2**40, -(2**15))):
+        for nobody in ((-1, 0), (-(2**63), 0), (producer[0], -1), (2**40, -(2**15))):
             codes = await write_markers(client, nobody, ("t", 0))
             assert codes[0] is not OK
         assert await stable_values(client) == (0, 1, 0)
-        codes = await write_markers(client, producer, ("t", 0), coordinator_epoch=7)
-        assert codes == [OK]
-        later = (producer_id, epoch + 1)
-        codes = await write_markers(client, later, ("t", 0), coordinator_epoch=6)
-        assert codes == [ErrorCode.TRANSACTION_COORDINATOR_FENCED]
+
+
+HOSTILE_EPOCHS = [
+    # (more than the producer's epoch, coordinator epoch, transaction version)
+    (0, 2**31 - 1, 0),
+    (0, 1, 0),
+    (1, 2**31 - 1, 2),
+    (1, 0, 0),
+    (2, 0, 2),
+    (32_000, 0, 2),
+]
+
+
+@pytest.mark.parametrize(("further", "coordinator_epoch", "transaction_version"), HOSTILE_EPOCHS)
+async def test_epochs_that_no_transaction_has_are_refused_and_block_nobody(
+    tmp_path: Path, further: int, coordinator_epoch: int, transaction_version: int
+) -> None:
+    """What a marker says is stored: everything less than it would be refused for good."""
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", partitions=2)
+        producer_id, epoch = producer = await opened(client)
+        assert await write(client, producer, b"x") is OK
+        codes = await write_markers(
+            client,
+            (producer_id, epoch + further),
+            ("t", 0),
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+        )
+        assert codes[0] in (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_PRODUCER_EPOCH)
+        assert (await end(client, producer)).error_code == OK
+        while (await stable_values(client))[0] < 2:
+            pass
+        assert await stable_values(client) == (2, 2, 0)
+
+
+async def test_clients_cannot_commit_a_part_of_a_transaction(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", partitions=2)
+        producer = await opened(client)
+        assert await write(client, producer, b"x") is OK
+        codes = await write_markers(client, producer, ("t", 0), ("t", 1), commits=True)
+        assert codes == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
+        assert await stable_values(client) == (0, 1, 0)
+
+
+async def test_a_marker_for_a_producer_that_has_written_nothing_is_not_stored(
+    tmp_path: Path,
+) -> None:
+    """It could only fence a producer that has yet to write."""
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", partitions=2)
+        producer_id, epoch = producer = await opened(client)
+        assert await write_markers(client, (producer_id, epoch + 5), ("t", 0)) == [OK]
+        assert await write(client, producer, b"x") is OK
+
+
+async def test_another_broker_cannot_invent_a_coordinator_epoch(tmp_path: Path) -> None:
+    """At most the highest leader epoch of __transaction_state that this broker knows of."""
+    async with running_broker(tmp_path) as under_test:
+        client, broker = under_test.connect(), under_test.broker
+        await client.create_topic("t", partitions=2)
+        producer_id, epoch = producer = await opened(client)
+        assert await write(client, producer, b"x") is OK
+        known = max(one.leader_epoch for one in broker.image.topics[TRANSACTIONS_TOPIC].partitions)
+        for coordinator_epoch, code in (
+            (2**31 - 1, ErrorCode.INVALID_REQUEST),
+            (known + 1, ErrorCode.INVALID_REQUEST),
+            (known, OK),
+        ):
+            marker = Marker(producer_id, epoch, coordinator_epoch, 0, commits=True)
+            assert await broker.markers.write_and_wait(marker, [("t", 0)]) == [code]

@@ -131,9 +131,29 @@ def test_damaged_records_are_refused_when_they_are_looked_at() -> None:
     payload = bytearray(batch(5, b"abc"))
     payload[-2] ^= 1
     run = fetched(bytes(payload), 5)
-    with pytest.raises(CorruptRecordsError, match="partition 3 of topic 't', at or after offset 5"):
+    with pytest.raises(CorruptRecordsError, match="at offset 5 of partition 3 of topic 't'"):
         len(run)
     assert fetched(bytes(payload), 5, check_crcs=False).offsets == [5]
+
+
+def test_an_absurd_count_of_records_names_its_batch_and_the_next() -> None:
+    count = 2**31 - 1
+    poison = record_format.assemble_batch(
+        b"\x0e\x00\x00\x00\x01\x02v\x00",
+        base_offset=6,
+        record_count=count,
+        last_offset_delta=count - 1,
+        base_timestamp=5,
+        max_timestamp=5,
+    )
+    run = fetched(batch(5, b"abc") + bytes(poison), 5)
+    with pytest.raises(CorruptRecordsError) as caught:
+        len(run)
+    assert (caught.value.offset, caught.value.next_offset) == (6, 6 + count)
+    before, rest = run.split(caught.value.offset)
+    assert before.offsets == [5]
+    with pytest.raises(CorruptRecordsError):
+        len(rest)
 
 
 def test_garbage_instead_of_a_batch_is_refused_immediately() -> None:

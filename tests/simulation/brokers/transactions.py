@@ -24,8 +24,7 @@ from unittest.mock import patch
 from minikafka.broker.broker import Broker
 from minikafka.broker.coordinators import runtime as shard_runtime
 from minikafka.broker.coordinators.marker_sender import Asker
-from minikafka.broker.coordinators.markers import Marker
-from minikafka.broker.coordinators.transactions import TRANSACTIONS_TOPIC
+from minikafka.broker.coordinators.markers import TRANSACTIONS_TOPIC, Marker
 from minikafka.coordinator.transaction import TopicPartition
 from minikafka.protocol.errors import ErrorCode
 from minikafka.storage.log import Log
