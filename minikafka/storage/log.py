@@ -34,6 +34,7 @@ from minikafka.protocol.records.control import (
     TransactionMarker,
     encode_control_batch,
 )
+from minikafka.storage.clean_stop import SegmentSizes
 from minikafka.storage.compaction import CompactionPlan, dirty_groups
 from minikafka.storage.cut_marker import CutMarker
 from minikafka.storage.disk import OUT_OF_DESCRIPTORS, Buffer, Disk, DiskFile, FileCache
@@ -45,7 +46,7 @@ from minikafka.storage.errors import (
     StorageError,
     UnexpectedAppendOffset,
 )
-from minikafka.storage.file_names import DELETED_SUFFIX
+from minikafka.storage.file_names import DELETED_SUFFIX, LOG_SUFFIX, offset_name
 from minikafka.storage.index import ENTRY_SIZE_BYTES, RELATIVE_OFFSET_MAX
 from minikafka.storage.leader_epochs import (
     LEADER_EPOCH_FILE_NAME,
@@ -191,6 +192,7 @@ class Log:
             that, records are lost that may have been read (see `skip_lost`).
         quarantined: Offsets whose damaged batches recovery set aside, until the log is cut there
             or the loss is accepted with `accept_damage`.
+        is_as_left: Its segments are as the last clean stop left them, as far as that is known.
         is_offline: Why the log cannot be used, None when it can.
         first_dirty_offset: Everything below it has been compacted.
         unsynced_directories: Directories whose names the next flush has to sync.
@@ -210,6 +212,7 @@ class Log:
         "expected_end_offset",
         "files",
         "first_dirty_offset",
+        "is_as_left",
         "is_offline",
         "leader_epochs",
         "log_end_offset",
@@ -239,6 +242,7 @@ class Log:
         self.cut_marker: Final = CutMarker(files.disk, directory)
         self._snapshots = ProducerSnapshots(files.disk, directory)
         self.quarantined: tuple[QuarantinedRange, ...] = ()
+        self.is_as_left = True
         self.is_offline: StorageError | None = None
         self._pending_deletes: list[tuple[int, str]] = []  # when (ms), and which `.deleted` file
         self.unsynced_directories: tuple[str, ...] = ()
@@ -258,6 +262,7 @@ class Log:
         log_start_offset: int = 0,
         high_watermark: int = 0,
         first_dirty_offset: int = 0,
+        segment_sizes: SegmentSizes | None = None,
     ) -> Self:
         """Open a partition's directory and recover what an unclean stop left; any thread.
 
@@ -270,6 +275,8 @@ class Log:
             log_start_offset: Checkpoint: nothing below it may be read.
             high_watermark: Checkpoint.
             first_dirty_offset: Checkpoint: everything below it has been compacted.
+            segment_sizes: What a clean stop left, None when nothing is known. Segments are checked
+                from the first one on that differs, as after an unclean stop.
 
         Raises:
             StorageError: the directory holds something that cannot be made sense of.
@@ -280,6 +287,8 @@ class Log:
         log.cut_marker.claimed_end = max(recovery_point, high_watermark)
         log.log_start_offset = log_start_offset
         log.first_dirty_offset = first_dirty_offset
+        if segment_sizes is not None:
+            log._compare_sizes(segment_sizes)
         while True:
             try:
                 log._recover(now_ms)
@@ -303,6 +312,34 @@ class Log:
         log.expected_end_offset = max(recovery_point, high_watermark)
         log.high_watermark = high_watermark
         return log
+
+    def _compare_sizes(self, sizes: SegmentSizes) -> None:
+        """Distrust every segment from the first one on that is not as the clean stop left it."""
+        disk = self.files.disk
+        names = frozenset(disk.list_directory(self.directory))
+        for base_offset, size_bytes in sizes.items():
+            name = f"{offset_name(base_offset)}{LOG_SUFFIX}"
+            path = f"{self.directory}/{name}"
+            if name not in names:
+                found = "is missing"
+            elif (found_bytes := disk.file_size(path)) != size_bytes:
+                found = f"has {found_bytes} bytes"
+            else:
+                continue
+            logger.error(
+                "%s %s, but it had %d bytes when the broker was stopped; checking the log from "
+                "offset %d on: what is missing can only be read from other replicas",
+                path,
+                found,
+                size_bytes,
+                base_offset,
+            )
+            self.is_as_left = False
+            self.recovery_point = min(self.recovery_point, base_offset)
+
+    def segment_sizes(self) -> dict[int, int]:
+        """The size of each segment, by base offset, for the next `open` after a clean stop."""
+        return {segment.base_offset: segment.size_bytes for segment in self.segments}
 
     def _recover(self, now_ms: int) -> None:
         """Take over what is in the directory."""
