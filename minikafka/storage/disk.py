@@ -9,6 +9,7 @@ power failure); `fsync` makes the bytes of one file durable; `sync_directory` ma
 and removed *names* durable. A rename is atomic: after a crash the old or the new name is there.
 """
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -136,6 +137,13 @@ class Disk(Protocol):
 
         Raises:
             DirectoryLocked: another process holds it; the message names it.
+        """
+        ...
+
+    def write_back(self, path: str) -> None:
+        """Write out all that the file system of `path` holds in memory, where that is possible.
+
+        It promises nothing, but it takes one call, and makes many `fsync` after it fast.
         """
         ...
 
@@ -434,6 +442,16 @@ class RealDisk:
         file.truncate(0)
         file.pwritev([f"{os.getpid()}\n".encode()], 0)
         return RealLock(file)
+
+    def write_back(self, path: str) -> None:
+        # Linux has it since 2.6.39; macOS has not.
+        syncfs: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "syncfs", None)
+        if syncfs is not None:
+            directory = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                syncfs(directory.fileno())
+            finally:
+                directory.close()
 
     def free_bytes(self, path: str) -> int:
         statistics = os.statvfs(path)

@@ -403,6 +403,12 @@ class Log:
         """Bytes of all batches."""
         return sum(segment.size_bytes for segment in self.segments)
 
+    @property
+    def unsynced_count(self) -> int:
+        """How many segments one flush has to sync."""
+        count = sum(not segment.is_synced for segment in self.segments)
+        return min(count, SEGMENTS_PER_FLUSH_MAX)
+
     # --- failing -----------------------------------------------------------------------------
 
     def fail(self, error: OSError | StorageError) -> StorageError:
@@ -1197,6 +1203,11 @@ class Log:
                 segment.is_synced = True
         self.recovery_point = max(self.recovery_point, min(work.end_offset, self.log_end_offset))
         self.cut_marker.remove_if_synced(self.recovery_point)
+
+    def drop_flush(self, work: FlushWork) -> None:
+        """Nobody knows whether the work ran: the next flush has to sync the same names again."""
+        self.unsynced_paths += work.paths
+        self.unsynced_directories += work.directories
 
     def flush(self) -> None:
         """Sync everything: prepare, run and complete as often as it takes.
