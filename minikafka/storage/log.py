@@ -374,7 +374,13 @@ class Log:
         self.recovery_point = min(self.recovery_point, self.log_end_offset)
         self._write_epochs()  # if recovery found others than the file says
         self.leader_epochs.truncate_from_start(self.log_start_offset)
+        self._restore_producers(now_ms)
+
+    def _restore_producers(self, now_ms: int) -> None:
         self._snapshots.restore(self.producer_state, self.segments, now_ms=now_ms)
+        # The aborted transactions of an older snapshot may have been deleted or compacted away.
+        gone = max(self.log_start_offset, self.first_dirty_offset)
+        self.producer_state.transactions.truncate_from_start(gone)
 
     # --- offsets and sizes -------------------------------------------------------------------
 
@@ -386,6 +392,7 @@ class Log:
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
         self._high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.producer_state.transactions.settle(self._high_watermark)
 
     @property
     def last_stable_offset(self) -> int:
@@ -933,7 +940,7 @@ class Log:
         self.leader_epochs.truncate_from_end(end_offset)
         self._forget_quarantine(end_offset)
         self._snapshots.keep(0, end_offset)
-        self._snapshots.restore(self.producer_state, self.segments, now_ms=now_ms)
+        self._restore_producers(now_ms)
         self.files.disk.sync_directory(self.directory)
         if all(segment.is_synced for segment in self.segments):
             self.recovery_point = end_offset

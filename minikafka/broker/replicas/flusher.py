@@ -8,7 +8,7 @@ load a round covers everything that arrived during the previous one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import trio
@@ -123,21 +123,23 @@ class Flusher:
 
     async def _sync_turn(self, logs: list[Log]) -> None:
         """Sync several logs in one worker thread; each fails on its own."""
-        works = [
-            (log, work)
-            for log in logs
-            if log not in self._rounds and (work := _last_work(log)) is not None
-        ]
+        works: list[tuple[Log, FlushWork]] = []
+        for log in logs:
+            work = None if log in self._rounds else _last_work(log)
+            if work is not None:
+                works.append((log, work))
         running = trio.Event()
-        self._rounds |= dict.fromkeys((log for log, _ in works), running)
-        failures: list[OSError | None] | None = None
+        self._rounds |= {log: running for log, _ in works}
+        run: Callable[[], list[OSError | None]] = partial(_run_all, works)
         try:
-            failures = await self._run_in_thread(partial(_run_all, works), abandon_on_cancel=True)
-        finally:
+            failures = await self._run_in_thread(run, abandon_on_cancel=True)
+        except trio.Cancelled:
             for log, work in works:
+                log.drop_flush(work)
+            raise
+        finally:
+            for log, _ in works:
                 del self._rounds[log]
-                if failures is None:
-                    log.drop_flush(work)
             running.set()
         for (log, work), failure in zip(works, failures, strict=True):
             if failure is None:
