@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Final, TypeVar
 
-from .settings import LONG_MAX, Setting, SettingType, Value
+from .settings import INT_MAX, LONG_MAX, Setting, SettingType, Value
 
 __all__ = [
     "BROKER_SETTINGS",
@@ -230,14 +230,19 @@ class BrokerConfig:
         LONG_MAX, "Bytes per second that throttled replicas fetch.", 1, long=True, dynamic=True
     )
 
-    group_min_session_timeout_ms: int = _setting(6000, "The shortest session timeout allowed.", 1)
-    group_max_session_timeout_ms: int = _setting(
-        1_800_000, "The longest session timeout allowed.", 1
+    group_min_session_timeout_ms: int = _setting(
+        6000, "The shortest session timeout allowed.", -INT_MAX - 1
     )
+    group_max_session_timeout_ms: int = _setting(1_800_000, "The longest session timeout allowed.")
     group_initial_rebalance_delay_ms: int = _setting(
         3000, "How long a new group waits for more members.", 0
     )
-    group_max_size: int = _setting(2**31 - 1, "The most members of a group.", 1)
+    group_max_size: int = _setting(
+        10_000,
+        "The most members of a group. Kafka has no limit by default; here all members are in the "
+        "memory of one process, and a larger group does not fit into the record that stores it.",
+        1,
+    )
     offset_metadata_max_bytes: int = _setting(4096, "The longest text committed with an offset.", 0)
     offsets_retention_minutes: int = _setting(
         10_080, "How long offsets outlive the last member of their group.", 1
