@@ -143,6 +143,11 @@ class BrokerConfig:
     auto_create_topics_enable: bool = _setting(
         True, "Create a topic when a client asks for its metadata."
     )
+    minikafka_auto_create_wait: bool = _setting(
+        False,
+        "Whether the answer that creates a topic already describes it, for clients that do not ask "
+        "again. Off: UNKNOWN_TOPIC_OR_PARTITION, as Kafka answers, and the topic next time.",
+    )
     delete_topic_enable: bool = _setting(True, "Allow topics to be deleted.")
     min_insync_replicas: int = _setting(
         1, "How many in-sync replicas acks=all needs.", 1, topic="min.insync.replicas"
@@ -233,7 +238,9 @@ class BrokerConfig:
     group_min_session_timeout_ms: int = _setting(
         6000, "The shortest session timeout allowed.", -INT_MAX - 1
     )
-    group_max_session_timeout_ms: int = _setting(1_800_000, "The longest session timeout allowed.")
+    group_max_session_timeout_ms: int = _setting(
+        1_800_000, "The longest session timeout allowed.", -INT_MAX - 1
+    )
     group_initial_rebalance_delay_ms: int = _setting(
         3000, "How long a new group waits for more members.", 0
     )
