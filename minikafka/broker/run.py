@@ -39,7 +39,6 @@ _LEAVE_SECONDS = 1.5
 _TRANSFER_SECONDS = 0.5
 _FLUSH_SECONDS = 1.5
 _CLOSE_SECONDS = 1.0
-_CLOSE_SECONDS_MIN = 0.2
 
 
 def run_broker(options: BrokerOptions, on_ready: Callable[[str], None]) -> Broker | None:
@@ -190,6 +189,7 @@ class _Node:
         self._starting = trio.CancelScope()
         self._stopping = trio.Event()
         self._stop_deadline = float("inf")
+        self._close_seconds = _CLOSE_SECONDS
 
     async def run(self, signals: StopSignals) -> None:
         broker = self._broker
@@ -211,7 +211,11 @@ class _Node:
                 self._on_ready(render_address(*endpoint_of(self._listener, self._host())))
                 await self._server.serve([self._listener])
                 logs = broker.directory.logs.values()
-                await broker.flusher.flush_all(logs, self._flush_seconds())
+                disk = broker.directory.disk
+                await broker.flusher.flush_all(disk, logs, self._flush_seconds())
+            # A log that is not closed in time is checked by the next start: use all the time.
+            left = self._stop_deadline - trio.current_time()
+            self._close_seconds = max(_CLOSE_SECONDS, left)
             nursery.cancel_scope.cancel()
 
     def _host(self) -> str:
@@ -252,4 +256,4 @@ class _Node:
         return max(0.0, min(_FLUSH_SECONDS, left))
 
     def close_seconds(self) -> float:
-        return 0.0 if self._is_ephemeral else _CLOSE_SECONDS
+        return 0.0 if self._is_ephemeral else self._close_seconds

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Final, TypeVar
 
-from .settings import LONG_MAX, Setting, SettingType, Value
+from .settings import INT_MAX, LONG_MAX, Setting, SettingType, Value
 
 __all__ = [
     "BROKER_SETTINGS",
@@ -143,6 +143,11 @@ class BrokerConfig:
     auto_create_topics_enable: bool = _setting(
         True, "Create a topic when a client asks for its metadata."
     )
+    minikafka_auto_create_wait: bool = _setting(
+        False,
+        "Whether the answer that creates a topic already describes it, for clients that do not ask "
+        "again. Off: UNKNOWN_TOPIC_OR_PARTITION, as Kafka answers, and the topic next time.",
+    )
     delete_topic_enable: bool = _setting(True, "Allow topics to be deleted.")
     min_insync_replicas: int = _setting(
         1, "How many in-sync replicas acks=all needs.", 1, topic="min.insync.replicas"
@@ -238,14 +243,21 @@ class BrokerConfig:
         LONG_MAX, "Bytes per second that throttled replicas fetch.", 1, long=True, dynamic=True
     )
 
-    group_min_session_timeout_ms: int = _setting(6000, "The shortest session timeout allowed.", 1)
+    group_min_session_timeout_ms: int = _setting(
+        6000, "The shortest session timeout allowed.", -INT_MAX - 1
+    )
     group_max_session_timeout_ms: int = _setting(
-        1_800_000, "The longest session timeout allowed.", 1
+        1_800_000, "The longest session timeout allowed.", -INT_MAX - 1
     )
     group_initial_rebalance_delay_ms: int = _setting(
         3000, "How long a new group waits for more members.", 0
     )
-    group_max_size: int = _setting(2**31 - 1, "The most members of a group.", 1)
+    group_max_size: int = _setting(
+        10_000,
+        "The most members of a group. Kafka has no limit by default; here all members are in the "
+        "memory of one process, and a larger group does not fit into the record that stores it.",
+        1,
+    )
     offset_metadata_max_bytes: int = _setting(4096, "The longest text committed with an offset.", 0)
     offsets_retention_minutes: int = _setting(
         10_080, "How long offsets outlive the last member of their group.", 1

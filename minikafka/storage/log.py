@@ -34,6 +34,7 @@ from minikafka.protocol.records.control import (
     TransactionMarker,
     encode_control_batch,
 )
+from minikafka.storage.clean_stop import SegmentSizes
 from minikafka.storage.compaction import CompactionPlan, dirty_groups
 from minikafka.storage.cut_marker import CutMarker
 from minikafka.storage.disk import OUT_OF_DESCRIPTORS, Buffer, Disk, DiskFile, FileCache
@@ -45,7 +46,7 @@ from minikafka.storage.errors import (
     StorageError,
     UnexpectedAppendOffset,
 )
-from minikafka.storage.file_names import DELETED_SUFFIX
+from minikafka.storage.file_names import DELETED_SUFFIX, LOG_SUFFIX, offset_name
 from minikafka.storage.index import ENTRY_SIZE_BYTES, RELATIVE_OFFSET_MAX
 from minikafka.storage.leader_epochs import (
     LEADER_EPOCH_FILE_NAME,
@@ -191,6 +192,7 @@ class Log:
             that, records are lost that may have been read (see `skip_lost`).
         quarantined: Offsets whose damaged batches recovery set aside, until the log is cut there
             or the loss is accepted with `accept_damage`.
+        is_as_left: Its segments are as the last clean stop left them, as far as that is known.
         is_offline: Why the log cannot be used, None when it can.
         first_dirty_offset: Everything below it has been compacted.
         unsynced_directories: Directories whose names the next flush has to sync.
@@ -210,6 +212,7 @@ class Log:
         "expected_end_offset",
         "files",
         "first_dirty_offset",
+        "is_as_left",
         "is_offline",
         "leader_epochs",
         "log_end_offset",
@@ -239,6 +242,7 @@ class Log:
         self.cut_marker: Final = CutMarker(files.disk, directory)
         self._snapshots = ProducerSnapshots(files.disk, directory)
         self.quarantined: tuple[QuarantinedRange, ...] = ()
+        self.is_as_left = True
         self.is_offline: StorageError | None = None
         self._pending_deletes: list[tuple[int, str]] = []  # when (ms), and which `.deleted` file
         self.unsynced_directories: tuple[str, ...] = ()
@@ -258,6 +262,7 @@ class Log:
         log_start_offset: int = 0,
         high_watermark: int = 0,
         first_dirty_offset: int = 0,
+        segment_sizes: SegmentSizes | None = None,
     ) -> Self:
         """Open a partition's directory and recover what an unclean stop left; any thread.
 
@@ -270,6 +275,8 @@ class Log:
             log_start_offset: Checkpoint: nothing below it may be read.
             high_watermark: Checkpoint.
             first_dirty_offset: Checkpoint: everything below it has been compacted.
+            segment_sizes: What a clean stop left, None when nothing is known. Segments are checked
+                from the first one on that differs, as after an unclean stop.
 
         Raises:
             StorageError: the directory holds something that cannot be made sense of.
@@ -280,6 +287,8 @@ class Log:
         log.cut_marker.claimed_end = max(recovery_point, high_watermark)
         log.log_start_offset = log_start_offset
         log.first_dirty_offset = first_dirty_offset
+        if segment_sizes is not None:
+            log._compare_sizes(segment_sizes)
         while True:
             try:
                 log._recover(now_ms)
@@ -303,6 +312,34 @@ class Log:
         log.expected_end_offset = max(recovery_point, high_watermark)
         log.high_watermark = high_watermark
         return log
+
+    def _compare_sizes(self, sizes: SegmentSizes) -> None:
+        """Distrust every segment from the first one on that is not as the clean stop left it."""
+        disk = self.files.disk
+        names = frozenset(disk.list_directory(self.directory))
+        for base_offset, size_bytes in sizes.items():
+            name = f"{offset_name(base_offset)}{LOG_SUFFIX}"
+            path = f"{self.directory}/{name}"
+            if name not in names:
+                found = "is missing"
+            elif (found_bytes := disk.file_size(path)) != size_bytes:
+                found = f"has {found_bytes} bytes"
+            else:
+                continue
+            logger.error(
+                "%s %s, but it had %d bytes when the broker was stopped; checking the log from "
+                "offset %d on: what is missing can only be read from other replicas",
+                path,
+                found,
+                size_bytes,
+                base_offset,
+            )
+            self.is_as_left = False
+            self.recovery_point = min(self.recovery_point, base_offset)
+
+    def segment_sizes(self) -> dict[int, int]:
+        """The size of each segment, by base offset, for the next `open` after a clean stop."""
+        return {segment.base_offset: segment.size_bytes for segment in self.segments}
 
     def _recover(self, now_ms: int) -> None:
         """Take over what is in the directory."""
@@ -337,7 +374,13 @@ class Log:
         self.recovery_point = min(self.recovery_point, self.log_end_offset)
         self._write_epochs()  # if recovery found others than the file says
         self.leader_epochs.truncate_from_start(self.log_start_offset)
+        self._restore_producers(now_ms)
+
+    def _restore_producers(self, now_ms: int) -> None:
         self._snapshots.restore(self.producer_state, self.segments, now_ms=now_ms)
+        # The aborted transactions of an older snapshot may have been deleted or compacted away.
+        gone = max(self.log_start_offset, self.first_dirty_offset)
+        self.producer_state.transactions.truncate_from_start(gone)
 
     # --- offsets and sizes -------------------------------------------------------------------
 
@@ -349,6 +392,7 @@ class Log:
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
         self._high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.producer_state.transactions.settle(self._high_watermark)
 
     @property
     def last_stable_offset(self) -> int:
@@ -365,6 +409,12 @@ class Log:
     def size_bytes(self) -> int:
         """Bytes of all batches."""
         return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def unsynced_count(self) -> int:
+        """How many segments one flush has to sync."""
+        count = sum(not segment.is_synced for segment in self.segments)
+        return min(count, SEGMENTS_PER_FLUSH_MAX)
 
     # --- failing -----------------------------------------------------------------------------
 
@@ -890,7 +940,7 @@ class Log:
         self.leader_epochs.truncate_from_end(end_offset)
         self._forget_quarantine(end_offset)
         self._snapshots.keep(0, end_offset)
-        self._snapshots.restore(self.producer_state, self.segments, now_ms=now_ms)
+        self._restore_producers(now_ms)
         self.files.disk.sync_directory(self.directory)
         if all(segment.is_synced for segment in self.segments):
             self.recovery_point = end_offset
@@ -1160,6 +1210,11 @@ class Log:
                 segment.is_synced = True
         self.recovery_point = max(self.recovery_point, min(work.end_offset, self.log_end_offset))
         self.cut_marker.remove_if_synced(self.recovery_point)
+
+    def drop_flush(self, work: FlushWork) -> None:
+        """Nobody knows whether the work ran: the next flush has to sync the same names again."""
+        self.unsynced_paths += work.paths
+        self.unsynced_directories += work.directories
 
     def flush(self) -> None:
         """Sync everything: prepare, run and complete as often as it takes.

@@ -2,7 +2,8 @@
 
     .lock                                held while a broker runs; contains its process id
     meta                                 cluster id, node id, format version
-    clean-shutdown                       the last broker closed every log
+    clean-shutdown                       the last broker closed every log, see `clean_stop`
+    segment-sizes                        how large every segment was then
     recovery-point-offset-checkpoint     and three more, see `checkpoints`
     <topic>-<partition>/                 one log, see `file_names`
     <topic>-<partition>.<hex>-delete/    deleted, waiting for `delete_pending`
@@ -13,7 +14,7 @@ and its files are left as they are; the others open.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from minikafka.storage.checkpoints import (
@@ -22,6 +23,7 @@ from minikafka.storage.checkpoints import (
     PartitionKey,
     read_checkpoint,
 )
+from minikafka.storage.clean_stop import SegmentSizes, take_clean_stop, write_clean_stop
 from minikafka.storage.directory_meta import check_meta
 from minikafka.storage.disk import OPEN_FILES_MAX, Disk, DiskLock, FileCache
 from minikafka.storage.errors import StorageError
@@ -37,7 +39,6 @@ from minikafka.storage.partition_identity import (
 logger = logging.getLogger(__name__)
 
 LOCK_FILE_NAME: Final = ".lock"
-_CLEAN_SHUTDOWN_FILE_NAME: Final = "clean-shutdown"
 _DELETE_SUFFIX: Final = "-delete"
 _STRAY_SUFFIX: Final = "-stray"
 _TOPIC_IN_DELETED_NAME_MAX: Final = 180  # a name has at most 255 bytes
@@ -63,7 +64,8 @@ class LogDirectory:
         logs: The open logs; some may have gone offline since.
         topic_ids: Topic id of each partition in `logs` or `offline`.
         offline: Partitions that could not be opened, and why.
-        was_clean_shutdown: The last broker here closed its logs (for KIP-966).
+        was_clean_shutdown: The last broker here closed its logs, and all segments are as it left
+            them (for KIP-966).
     """
 
     __slots__ = (
@@ -72,6 +74,7 @@ class LogDirectory:
         "_kept_offsets",
         "_lock",
         "_pending_deletes",
+        "_segment_sizes",
         "cluster_id",
         "disk",
         "files",
@@ -95,6 +98,7 @@ class LogDirectory:
         self.offline: dict[LogKey, StorageError] = {}
         self.was_clean_shutdown = False
         self._checkpoints: dict[Checkpoint, dict[PartitionKey, int]] = {}
+        self._segment_sizes: Mapping[PartitionKey, SegmentSizes] = {}
         self._kept_offsets: dict[Checkpoint, dict[PartitionKey, int]] = {}
         # Deleted partitions that may still be in a checkpoint file, oldest first.
         self._deleted: dict[PartitionKey, None] = {}
@@ -132,9 +136,9 @@ class LogDirectory:
         try:
             owner = check_meta(disk, path, node_id, cluster_id, new_cluster_id)
             directory = cls(disk, path, owner, lock, open_files_max)
-            marker = f"{path}/{_CLEAN_SHUTDOWN_FILE_NAME}"
-            directory.was_clean_shutdown = disk.exists(marker)
-            disk.remove(marker)
+            sizes = take_clean_stop(disk, path)
+            directory.was_clean_shutdown = sizes is not None
+            directory._segment_sizes = sizes or {}
         except BaseException:
             lock.release()
             raise
@@ -177,6 +181,7 @@ class LogDirectory:
         for offsets in self._checkpoints.values():
             self._deleted |= dict.fromkeys(offsets.keys() - there)
         self._checkpoints = {}
+        self._segment_sizes = {}
 
     def _open_one(
         self, key: LogKey, config: LogConfig, now_ms: int, topic_id: bytes | None
@@ -213,7 +218,10 @@ class LogDirectory:
             log_start_offset=checkpoint(Checkpoint.LOG_START_OFFSET),
             high_watermark=checkpoint(Checkpoint.HIGH_WATERMARK),
             first_dirty_offset=checkpoint(Checkpoint.CLEANER_OFFSET),
+            segment_sizes=self._segment_sizes.get(partition_key),
         )
+        if not log.is_as_left:
+            self.was_clean_shutdown = False
         if not log.recovery_point:  # perhaps nothing here has ever been synced
             directory = self._directory_of(key)
             log.unsynced_paths = (f"{directory}/{PARTITION_METADATA_FILE_NAME}",)
@@ -436,9 +444,11 @@ class LogDirectory:
                         is_clean = False
                 self.prepare_checkpoint(sync=True).run()
                 if is_clean:
-                    self.disk.replace_file(
-                        f"{self.path}/{_CLEAN_SHUTDOWN_FILE_NAME}", b"clean\n", sync=True
-                    )
+                    sizes = {
+                        (self.topic_ids[key], key[1]): log.segment_sizes()
+                        for key, log in self.logs.items()
+                    }
+                    write_clean_stop(self.disk, self.path, sizes)
         finally:
             self.files.make_room()
             self._lock.release()

@@ -2,6 +2,10 @@
 
 A snapshot is written when a segment is closed. It is not synced (except before retention removes
 the batches that it came from): a damaged one is noticed, and the log is read instead.
+
+Aborted transactions stay as long as their records, so most snapshots have only those aborted since
+the snapshot before, whose offset they name. A synced one has all of them, and so has the first one
+that a process writes, and every sixteenth: then what is read when a log is opened has a bound.
 """
 
 import logging
@@ -19,6 +23,10 @@ from minikafka.storage.segment import Segment
 logger = logging.getLogger(__name__)
 
 
+PARTIAL_SNAPSHOTS_MAX: Final = 15
+"""Snapshots in a row that continue the ones before them."""
+
+
 class ProducerSnapshots:
     """The `.snapshot` files in a partition's directory.
 
@@ -26,12 +34,14 @@ class ProducerSnapshots:
         offsets: The offset of each, in the order they were written.
     """
 
-    __slots__ = ("_directory", "_disk", "offsets")
+    __slots__ = ("_directory", "_disk", "_partial_count", "_previous", "offsets")
 
     def __init__(self, disk: Disk, directory: str, offsets: Iterable[int] = ()) -> None:
         self._disk: Final = disk
         self._directory: Final = directory
         self.offsets = list(offsets)
+        self._previous: int | None = None  # the last one that this process wrote
+        self._partial_count = 0
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
@@ -44,7 +54,17 @@ class ProducerSnapshots:
         """
         is_new = offset not in self.offsets
         if is_new or sync:
-            self._disk.replace_file(self._path(offset), producers.encode(offset), sync=sync)
+            previous = self._previous
+            is_whole = (
+                sync
+                or previous is None
+                or self._partial_count >= PARTIAL_SNAPSHOTS_MAX
+                or not producers.transactions.aborted
+            )
+            content = producers.encode(offset, None if is_whole else previous)
+            self._disk.replace_file(self._path(offset), content, sync=sync)
+            self._previous = offset
+            self._partial_count = 0 if is_whole else self._partial_count + 1
         if is_new:
             self.offsets.append(offset)
 
@@ -58,6 +78,8 @@ class ProducerSnapshots:
         for offset in stale:
             self._disk.remove(self._path(offset))
             self.offsets.remove(offset)
+        if self._previous in stale:
+            self._previous = None
         return bool(stale)
 
     def restore(
@@ -92,12 +114,22 @@ class ProducerSnapshots:
         start_offset, end_offset = segments[0].base_offset, segments[-1].next_offset
         for offset in reversed(self.offsets):
             if start_offset <= offset <= end_offset:
-                path = self._path(offset)
                 try:
-                    content = self._disk.read_file(path, size_bytes_max=CHECKED_FILE_SIZE_BYTES_MAX)
-                    producers.load(content, offset=offset, path=path, now_ms=now_ms)
+                    self._load(producers, offset, start_offset, now_ms)
                 except (DamagedFile, FileNotFoundError) as error:
                     logger.warning("reading producers from the log instead: %s", error)
+                    producers.clear()
                     continue
                 return offset
         return start_offset
+
+    def _load(
+        self, producers: ProducerStateManager, offset: int, start_offset: int, now_ms: int
+    ) -> None:
+        path = self._path(offset)
+        content = self._disk.read_file(path, size_bytes_max=CHECKED_FILE_SIZE_BYTES_MAX)
+        earlier = producers.load(content, offset=offset, path=path, now_ms=now_ms)
+        while earlier is not None and earlier > start_offset:
+            path = self._path(earlier)
+            content = self._disk.read_file(path, size_bytes_max=CHECKED_FILE_SIZE_BYTES_MAX)
+            earlier = producers.load_earlier_aborted(content, offset=earlier, path=path)

@@ -42,6 +42,7 @@ PRODUCERS_MAX: Final = 100_000
 
 _KIND: Final = "producer-snapshot"
 _SNAPSHOT_FIELDS: Final = 3
+_PARTIAL_SNAPSHOT_FIELDS: Final = 4
 _NO_TRANSACTION: Final = -1
 EPOCH_PER_TRANSACTION: Final = 2
 """First transaction version in which every transaction ends with a greater epoch (KIP-890)."""
@@ -359,8 +360,14 @@ class ProducerStateManager:
         open_ = self.transactions.open_of(producer_id)
         return _NO_TRANSACTION if open_ is None else open_.first_offset
 
-    def encode(self, offset: int) -> bytes:
-        """A snapshot of the state as of `offset` (exclusive)."""
+    def encode(self, offset: int, aborted_from: int | None = None) -> bytes:
+        """A snapshot of the state as of `offset` (exclusive).
+
+        Args:
+            offset: Of the snapshot.
+            aborted_from: Leave out the transactions that were aborted before this one, which is
+                the offset of another snapshot; None for all of them.
+        """
         producers: list[Plain] = [
             [
                 producer_id,
@@ -370,17 +377,20 @@ class ProducerStateManager:
             ]
             for producer_id, entry in self._producers.items()
         ]
-        return encode_checked(_KIND, [offset, producers, self.transactions.encode()])
+        fields: list[Plain] = [offset, producers, self.transactions.encode(aborted_from or 0)]
+        return encode_checked(_KIND, fields if aborted_from is None else [*fields, aborted_from])
 
-    def load(self, content: bytes, *, offset: int, path: str, now_ms: int) -> None:
+    def load(self, content: bytes, *, offset: int, path: str, now_ms: int) -> int | None:
         """Replace the state with a snapshot that must be of `offset`.
+
+        Returns:
+            The offset of the snapshot that has the transactions aborted before (see
+            `load_earlier_aborted`); None when this one has all of them.
 
         Raises:
             DamagedFile: torn, changed, or of another offset; the state is unchanged.
         """
-        value = cast("list[object]", decode_checked(_KIND, content, path=path))
-        if len(value) != _SNAPSHOT_FIELDS or value[0] != offset:
-            raise DamagedFile(f"{path}: this is a snapshot as of offset {value[0]}")
+        value, aborted_from = _decode(content, offset, path)
         producers: dict[int, ProducerEntry] = {}
         for producer_id, epoch, coordinator_epoch, batches in cast(
             "list[tuple[int, int, int, list[list[int]] | None]]", value[1]
@@ -392,3 +402,23 @@ class ProducerStateManager:
             producers[producer_id] = entry
         self._producers = producers
         self.transactions.load(value[2])
+        return aborted_from
+
+    def load_earlier_aborted(self, content: bytes, *, offset: int, path: str) -> int | None:
+        """Add the aborted transactions of an earlier snapshot; see `load`.
+
+        Raises:
+            DamagedFile: as in `load`.
+        """
+        value, aborted_from = _decode(content, offset, path)
+        self.transactions.load_earlier(value[2])
+        return aborted_from
+
+
+def _decode(content: bytes, offset: int, path: str) -> tuple[list[object], int | None]:
+    """The fields of a snapshot, and the offset of the one that it continues."""
+    value = cast("list[object]", decode_checked(_KIND, content, path=path))
+    if len(value) not in (_SNAPSHOT_FIELDS, _PARTIAL_SNAPSHOT_FIELDS) or value[0] != offset:
+        raise DamagedFile(f"{path}: this is a snapshot as of offset {value[0]}")
+    aborted_from = value[3] if len(value) == _PARTIAL_SNAPSHOT_FIELDS else None
+    return value, cast("int | None", aborted_from)

@@ -5,8 +5,10 @@ In this order; each step can be repeated after a crash in the middle of it:
 1. Leftovers: `.deleted`, `.cleaned`, `.tmp` and `.rewrite` files are removed, and indexes without a
    segment. A `.swap` file means that a compaction was committed: its swap is finished.
 2. Segments that end at or below the recovery point were synced: they are trusted (and every batch
-   is checked when it is first read). The last one is trusted if its batches end exactly at the end
-   of its file, at or below the recovery point.
+   is checked when it is first read), unless they are empty, which only compaction can have done.
+   The last one is trusted if its batches end exactly at the end of its file, at or below the
+   recovery point. After a clean stop their sizes are known as well: `Log.open` lowers the recovery
+   point to the first segment that is not as it was left.
 3. Every other segment is scanned batch by batch, see `salvage`, and its index is rebuilt.
 4. Leader epochs come from their file and from the batches after it.
 """
@@ -99,7 +101,9 @@ class RecoveredDirectory:
             segment = Segment(self._files, self._directory, base_offset, now_ms=now_ms)
             segment.adopt(disk.file_size(segment.path))
             self.segments.append(segment)
-            if next_base is not None and next_base <= recovery_point:
+            gaps_allowed = self._config.cleanup_compact or base_offset < first_dirty_offset
+            is_plausible = segment.size_bytes > 0 or gaps_allowed
+            if next_base is not None and next_base <= recovery_point and is_plausible:
                 segment.next_offset = next_base
             elif next_base is not None or not _is_synced_to_its_end(segment, recovery_point):
                 self.quarantined += repair_segment(
@@ -109,7 +113,7 @@ class RecoveredDirectory:
                     next_base=next_base,
                     epochs=self.leader_epochs,
                     known_epochs=self._known_epochs,
-                    gaps_allowed=self._config.cleanup_compact or base_offset < first_dirty_offset,
+                    gaps_allowed=gaps_allowed,
                     index_interval_bytes=self._config.index_interval_bytes,
                 )
         self.quarantined = sorted(set(self.quarantined))

@@ -17,11 +17,12 @@ A first record is only accepted from a producer whose transaction is known to it
 marker in between voids it, so a late record cannot open a transaction that would never end.
 """
 
+from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast, overload
 
 from minikafka.protocol.records.batch import BatchHeader
 from minikafka.protocol.records.control import ControlType
@@ -51,6 +52,65 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
     last_offset: int
     last_stable_offset: int
+
+
+class AbortedTransactions(Sequence[AbortedTransaction]):
+    """The aborted transactions of a partition, in the order of their markers.
+
+    They stay as long as their records do, and there may be millions: each takes 32 bytes.
+    """
+
+    __slots__ = ("columns",)
+
+    def __init__(self, transactions: Iterable[AbortedTransaction] = ()) -> None:
+        self.columns: Final = AbortedTransactionColumns(*(array("q") for _ in range(4)))
+        for transaction in transactions:
+            self.append(transaction)
+
+    def __len__(self) -> int:
+        return len(self.columns.last_offset)
+
+    @overload
+    def __getitem__(self, index: int) -> AbortedTransaction: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "AbortedTransactions": ...
+
+    def __getitem__(self, index: int | slice) -> "AbortedTransaction | AbortedTransactions":
+        if isinstance(index, slice):
+            return AbortedTransactions(self[at] for at in range(*index.indices(len(self))))
+        return AbortedTransaction(*(column[index] for column in self.columns))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, list | AbortedTransactions):
+            return NotImplemented
+        return list(self) == list(cast("Sequence[object]", other))
+
+    __hash__ = None  # type: ignore[assignment]  # it can change
+
+    def append(self, transaction: AbortedTransaction) -> None:
+        for column, value in zip(self.columns, transaction, strict=True):
+            column.append(value)
+
+    def index_from(self, offset: int) -> int:
+        """Index of the first whose marker is at or above an offset."""
+        return bisect_left(self.columns.last_offset, offset)
+
+    def forget_before(self, offset: int) -> None:
+        """Forget those whose markers are below an offset."""
+        count = self.index_from(offset)
+        if count:
+            for column in self.columns:
+                del column[:count]
+
+
+class AbortedTransactionColumns(NamedTuple):
+    """The fields of `AbortedTransaction`, one array each."""
+
+    producer_id: "array[int]"
+    first_offset: "array[int]"
+    last_offset: "array[int]"
+    last_stable_offset: "array[int]"
 
 
 class AbortedRanges:
@@ -124,7 +184,7 @@ class TransactionState:
         self._ended: deque[EndedTransaction] = deque()
         # By producer id and epoch: a late batch of an earlier epoch must not interfere.
         self._verifications: dict[int, dict[int, Verification]] = {}
-        self.aborted: list[AbortedTransaction] = []
+        self.aborted = AbortedTransactions()
 
     # --- queries -----------------------------------------------------------------------------
 
@@ -133,11 +193,9 @@ class TransactionState:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """First offset that read_committed must not see."""
-        ended = self._ended
-        while ended and ended[0].marker_offset < high_watermark:
-            ended.popleft()
+        self.settle(high_watermark)
         stable = high_watermark
-        for transaction in ended:
+        for transaction in self._ended:
             stable = min(stable, transaction.first_offset)
         for open_ in self._open.values():
             return min(stable, open_.first_offset)
@@ -147,14 +205,18 @@ class TransactionState:
         """Aborted transactions that overlap [first_offset, end_offset)."""
         aborted = self.aborted
         found: list[AbortedTransaction] = []
-        start = bisect_left(aborted, first_offset, key=_last_offset_of)
-        for index in range(start, len(aborted)):
+        for index in range(aborted.index_from(first_offset), len(aborted)):
             transaction = aborted[index]
             if transaction.first_offset < end_offset:
                 found.append(transaction)
             if transaction.last_stable_offset >= end_offset:
                 break
         return found
+
+    @property
+    def unsettled_count(self) -> int:
+        """How many have ended above the high watermark."""
+        return len(self._ended)
 
     # --- changes -----------------------------------------------------------------------------
 
@@ -227,28 +289,42 @@ class TransactionState:
                 AbortedTransaction(producer_id, open_.first_offset, marker_offset, unstable)
             )
 
+    def settle(self, high_watermark: int) -> None:
+        """The high watermark has moved: markers below it can no longer be truncated."""
+        ended = self._ended
+        while ended and ended[0].marker_offset < high_watermark:
+            ended.popleft()
+
     def truncate_from_start(self, log_start_offset: int) -> None:
         """The log now begins at `log_start_offset`: forget what ended below it."""
-        count = bisect_left(self.aborted, log_start_offset, key=_last_offset_of)
-        if count:
-            del self.aborted[:count]
+        self.aborted.forget_before(log_start_offset)
 
     def clear(self) -> None:
         """Forget everything but verifications, whose appends are still pending."""
         self._open.clear()
         self._ended.clear()
-        self.aborted.clear()
+        self.aborted = AbortedTransactions()
 
     # --- snapshots ---------------------------------------------------------------------------
 
-    def encode(self) -> Plain:
-        """Everything a later `load` needs."""
+    def encode(self, aborted_from: int = 0) -> Plain:
+        """What a later `load` needs; without the transactions aborted below an offset."""
         open_ = [[producer_id, *one] for producer_id, one in self._open.items()]
-        return [open_, list(self._ended), self.aborted]
+        aborted = self.aborted
+        later = [aborted[at] for at in range(aborted.index_from(aborted_from), len(aborted))]
+        return [open_, list(self._ended), later]
 
     def load(self, snapshot: object) -> None:
         """Restore what `encode` returned."""
         open_, ended, aborted = cast("tuple[list[list[int]], ...]", snapshot)
         self._open = {one[0]: OpenTransaction(*one[1:]) for one in open_}
         self._ended = deque(EndedTransaction(*one) for one in ended)
-        self.aborted = [AbortedTransaction(*one) for one in aborted]
+        self.aborted = AbortedTransactions(AbortedTransaction(*one) for one in aborted)
+
+    def load_earlier(self, snapshot: object) -> None:
+        """Restore what was aborted before what has been loaded, from an earlier snapshot."""
+        _, _, aborted = cast("tuple[list[list[int]], ...]", snapshot)
+        earlier = AbortedTransactions(AbortedTransaction(*one) for one in aborted)
+        for later in self.aborted:
+            earlier.append(later)
+        self.aborted = earlier

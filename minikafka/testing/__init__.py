@@ -85,6 +85,7 @@ def cluster(
     settings: Mapping[str, Setting] | None = None,
     /,
     *,
+    first_id: int = 1,
     directory: Path | str | None = None,
     keep: bool = False,
     environment: Mapping[str, str] | None = None,
@@ -97,8 +98,10 @@ def cluster(
     ``acks=all`` waits for all but one of them, so that one node may be missing.
 
     Args:
-        nodes: how many, or what is particular to each. They are numbered from 1.
+        nodes: how many, or what is particular to each.
         settings: by Kafka's names, for all nodes.
+        first_id: the id of the first node, with the others above it. Many Kafka clusters begin
+            with 0.
         directory: gets ``node-1/data``, ``node-1/broker.log`` and so on, which are kept; a
             temporary directory if None.
         keep: do not remove the temporary directory at the end.
@@ -112,6 +115,7 @@ def cluster(
     return Cluster(
         nodes,
         {**(settings or {}), **named_settings},
+        first_id=first_id,
         directory=directory,
         keep=keep,
         environment=environment,

@@ -41,7 +41,7 @@ class NodeOptions:
 
 
 class Cluster(Block):
-    """Nodes 1 to N, which can be killed, paused and started again.
+    """Nodes 1 to N (or from another first id on), which can be killed, paused and started again.
 
     `minikafka.testing.cluster` makes one and describes the arguments. Methods that take nodes mean
     all of them when none is named. Addresses and data stay the same over restarts.
@@ -52,11 +52,13 @@ class Cluster(Block):
         nodes: int | Sequence[NodeOptions] = 3,
         settings: Mapping[str, Setting] | None = None,
         *,
+        first_id: int = 1,
         directory: Path | str | None = None,
         keep: bool = False,
         environment: Mapping[str, str] | None = None,
         defaults: Mapping[str, Setting] = DEFAULTS,
     ) -> None:
+        self._first_id = first_id
         self._options = [NodeOptions()] * nodes if isinstance(nodes, int) else list(nodes)
         if not self._options:
             raise ValueError("a cluster needs at least one node")
@@ -200,13 +202,14 @@ class Cluster(Block):
         count = len(self._options)
         voters = min(count - (count + 1) % 2, _VOTERS_MAX)  # a majority needs an odd number
         self._internal = [Address(options.internal_listen) for options in self._options]
-        quorum = ",".join(f"{n}@{place}" for n, place in enumerate(self._internal[:voters], 1))
-        for node, options in enumerate(self._options, 1):
+        places = enumerate(self._internal[:voters], self._first_id)
+        quorum = ",".join(f"{node}@{place}" for node, place in places)
+        for node, options in enumerate(self._options, self._first_id):
             settings = {**self._settings, **options.settings}
             words = ["--node-id", str(node)]
             if count > 1:
                 words += ["--quorum", quorum]
-                settings["minikafka.internal.listener"] = str(self._internal[node - 1])
+                settings["minikafka.internal.listener"] = str(self._internal[node - self._first_id])
             self._nodes[node] = Broker(
                 settings,
                 directory=self.directory / f"node-{node}",

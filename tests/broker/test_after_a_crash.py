@@ -31,3 +31,16 @@ async def test_deleted_records_do_not_come_back(tmp_path: Path) -> None:
         client = under_test.connect()
         assert (await client.fetch("t", 0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert values_of(await client.fetch("t", 2)) == [b"c"]
+
+
+async def test_a_replica_that_lost_a_segment_did_not_stop_cleanly(tmp_path: Path) -> None:
+    """Its registration must not say that nothing is lost (KIP-966)."""
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        await client.produce("t", b"x")
+    async with running_broker(tmp_path) as under_test:
+        assert under_test.broker.lifecycle.previous_epoch >= 0
+    (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(b"")
+    async with running_broker(tmp_path) as under_test:
+        assert under_test.broker.lifecycle.previous_epoch == -1

@@ -46,6 +46,13 @@ def test_the_finest_unit_wins(assignments: list[str], expected: int) -> None:
     assert load_config(None, assignments, {}).log_retention_ms == expected
 
 
+def test_session_timeouts_have_no_bounds_of_their_own() -> None:
+    config = load_config(
+        None, ["group.min.session.timeout.ms=0", "group.max.session.timeout.ms=-1"], {}
+    )
+    assert (config.group_min_session_timeout_ms, config.group_max_session_timeout_ms) == (0, -1)
+
+
 def test_broker_id_and_log_dir_are_accepted_names() -> None:
     config = load_config(None, ["broker.id=9", "log.dir=/data"], {})
     assert (config.node_id, config.log_dirs) == (9, ("/data",))

@@ -138,9 +138,17 @@ async def test_acks_zero_gets_no_answer_and_a_failure_ends_the_connection(
 async def test_topics_are_created_automatically_unless_that_is_disabled(tmp_path: Path) -> None:
     wanted = metadata.Request(topics=[metadata.RequestTopic(name="fresh")])
     async with running_broker(tmp_path / "on", "num.partitions=3") as under_test:
-        answer = await under_test.connect().ask(wanted, 9, metadata.Response)
+        client = under_test.connect()
+        answer = await client.ask(wanted, 9, metadata.Response)
+        assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert not answer.topics[0].partitions
+        answer = await client.ask(wanted, 9, metadata.Response)
         assert answer.topics[0].error_code == ErrorCode.NONE
         assert len(answer.topics[0].partitions) == 3
+    async with running_broker(tmp_path / "wait", "minikafka.auto.create.wait=true") as under_test:
+        answer = await under_test.connect().ask(wanted, 9, metadata.Response)
+        assert answer.topics[0].error_code == ErrorCode.NONE
+        assert len(answer.topics[0].partitions) == 1
     async with running_broker(tmp_path / "off", "auto.create.topics.enable=false") as under_test:
         answer = await under_test.connect().ask(wanted, 9, metadata.Response)
         assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

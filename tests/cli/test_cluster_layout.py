@@ -44,6 +44,17 @@ def test_ports_follow_the_first() -> None:
     assert lay_out(None, None, None, free_ports()) == cluster
 
 
+def test_ids_may_begin_with_0() -> None:
+    cluster = lay_out(None, 3, 9092, free_ports(), first_id=0)
+    assert [node.node_id for node in cluster.nodes] == cluster.voters == [0, 1, 2]
+    assert quorum_of(cluster).startswith("0@127.0.0.1:19092,1@")
+    grown = lay_out(cluster, 4, None, free_ports())
+    assert [node.node_id for node in grown.nodes] == [0, 1, 2, 3]
+    assert lay_out(cluster, None, None, free_ports(), first_id=0) == cluster
+    with pytest.raises(CommandFailed, match="whose first broker is 0; leave out --first-id 1"):
+        lay_out(cluster, None, None, free_ports(), first_id=1)
+
+
 def test_internal_ports_of_high_ports_are_below_them() -> None:
     cluster = lay_out(None, 2, 60_000, free_ports())
     assert addresses(cluster)[1] == ("127.0.0.1:60001", "127.0.0.1:50001")

@@ -103,7 +103,7 @@ class LogUnderTest:
         self.config = LogConfig(**settings)
         self.log = self.open()
 
-    def open(self, **checkpoints: int) -> Log:
+    def open(self, **checkpoints: Any) -> Log:
         """Open the log, as after a restart."""
         self.log = Log.open(
             FileCache(self.disk, 10), self.directory, self.config, now_ms=NOW_MS, **checkpoints

@@ -355,6 +355,10 @@ class MemoryDisk:
         self.locks.add(path)
         return MemoryLock(self, path)
 
+    def write_back(self, path: str) -> None:
+        """Promises nothing, so nothing is durable afterwards."""
+        self.check("write_back", path)
+
     def free_bytes(self, path: str) -> int:
         if self.capacity_bytes is None:
             return 2**62

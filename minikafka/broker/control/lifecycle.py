@@ -59,7 +59,6 @@ class Lifecycle:
 
     Attributes:
         broker_epoch: of the registration, -1 before the first.
-        previous_epoch: of the last registration, if its process stopped in good order; or -1.
         on_registered: called with the broker epoch after each registration.
     """
 
@@ -82,7 +81,7 @@ class Lifecycle:
         self._clock = clock
         self._forwarder = forwarder
         self.broker_epoch = -1
-        self.previous_epoch = _take_previous_epoch(directory)
+        self._noted_epoch = _take_noted_epoch(directory)
         self.on_registered: list[Callable[[int], Awaitable[None]]] = []
         self._may_stop = trio.Event()
         self._is_stopping = False
@@ -97,6 +96,14 @@ class Lifecycle:
         """True when the cluster counts on this broker."""
         own = self._store.image.brokers.get(self._node.node_id)
         return own is not None and own.broker_epoch == self.broker_epoch and not own.is_fenced
+
+    @property
+    def previous_epoch(self) -> int:
+        """The epoch of the last registration if nothing of what it wrote is lost, or -1.
+
+        Its process stopped cleanly, and the logs are as it left them.
+        """
+        return self._noted_epoch if self._directory.was_clean_shutdown else -1
 
     @property
     def has_lease(self) -> bool:
@@ -300,8 +307,8 @@ def _epoch_path(directory: LogDirectory) -> str:
     return f"{directory.path}/{_EPOCH_FILE}"
 
 
-def _take_previous_epoch(directory: LogDirectory) -> int:
-    """The broker epoch of the last clean stop, or -1; it counts once."""
+def _take_noted_epoch(directory: LogDirectory) -> int:
+    """The broker epoch that `Lifecycle.note_clean_stop` noted, or -1; it counts once."""
     disk, path = directory.disk, _epoch_path(directory)
     if not disk.exists(path):
         return -1
@@ -312,4 +319,4 @@ def _take_previous_epoch(directory: LogDirectory) -> int:
     except (OSError, StorageError, LogError) as error:
         logger.error("%s", error)
         return -1
-    return epoch if isinstance(epoch, int) and directory.was_clean_shutdown else -1
+    return epoch if isinstance(epoch, int) else -1

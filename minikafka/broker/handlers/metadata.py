@@ -1,9 +1,11 @@
 """Metadata 0-13: brokers, topics and partitions, by name or (v10, v12) by topic id (KIP-516).
 
-Topics that do not exist are created when the client and ``auto.create.topics.enable`` allow it;
-unlike in Kafka they are already in this answer, so clients need no retry. All topics are requested
-with an empty list in version 0, and with null in later ones. Fenced brokers are not listed, and a
-partition whose leader is fenced, or on a failed disk, is LEADER_NOT_AVAILABLE.
+Topics that do not exist are created when the client and ``auto.create.topics.enable`` allow it. As
+in Kafka the answer still says UNKNOWN_TOPIC_OR_PARTITION, unless ``minikafka.auto.create.wait`` is
+set; but it is sent when the topic is there, so that the client, which asks again, finds it. All
+topics are requested with an empty list in version 0, and with null in later ones. Fenced brokers
+are not listed, and a partition whose leader is fenced, or on a failed disk, is
+LEADER_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -58,11 +60,15 @@ async def handle(
             async for one in paced(asked, monotonic)
         ]
     else:
-        await _create_missing(broker, asked, request)
+        created = await _create_missing(broker, asked, request)
+        hidden = frozenset[str]() if broker.config.minikafka_auto_create_wait else created
         await check_leaders(broker, _partitions(_topic(broker, one) for one in asked))
         view = ClusterView(broker)
         found = [
-            _find(broker, view, one, request) async for one in paced(asked, broker.clock.monotonic)
+            _error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, one.name, ZERO_UUID)
+            if one.name in hidden
+            else _find(broker, view, one, request)
+            async for one in paced(asked, broker.clock.monotonic)
         ]
     return metadata.Response(
         brokers=[
@@ -88,9 +94,10 @@ def _is_by_id(asked: metadata.RequestTopic) -> bool:
 
 async def _create_missing(
     broker: Broker, asked: Sequence[metadata.RequestTopic], request: metadata.Request
-) -> None:
+) -> frozenset[str]:
+    """Create topics if that is allowed; returns the names of those that did not exist."""
     if not (request.allow_auto_topic_creation and broker.config.auto_create_topics_enable):
-        return
+        return frozenset()
     config = broker.config
     missing = {
         one.name: None
@@ -98,7 +105,7 @@ async def _create_missing(
         if one.name and one.name not in broker.image.topics and not topic_name_problem(one.name)
     }
     if not missing:
-        return
+        return frozenset()
     # A topic that cannot be created is reported as unknown.
     if OFFSETS_TOPIC in missing:
         with suppress(PartitionError, ChangeError):
@@ -117,6 +124,7 @@ async def _create_missing(
     if wanted:
         with suppress(ChangeError):
             await create_topics(broker.forwarder, wanted)
+    return frozenset(missing)
 
 
 def _partitions(topics: Iterable[TopicImage | None]) -> Iterator[PartitionRecord]:

@@ -14,6 +14,7 @@ from .files import Cluster, ClusterFiles, Node
 HOST: Final = "127.0.0.1"
 DEFAULT_BROKERS: Final = 3
 DEFAULT_PORT: Final = 9092
+DEFAULT_FIRST_ID: Final = 1
 PORT_MAX: Final = 65_535
 REPLICAS_MAX: Final = 3
 """Default limit; --replication-factor may ask for more."""
@@ -47,7 +48,11 @@ def voters_of(brokers: int) -> int:
 
 
 def lay_out(
-    before: Cluster | None, brokers: int | None, port: int | None, free_port: Callable[[], int]
+    before: Cluster | None,
+    brokers: int | None,
+    port: int | None,
+    free_port: Callable[[], int],
+    first_id: int | None = None,
 ) -> Cluster:
     """Decide which nodes there are, and where they listen.
 
@@ -57,9 +62,11 @@ def lay_out(
         port: of the first node, with the others above it; None for the same ports as before, 0 for
             free ones.
         free_port: returns a port that is not in use.
+        first_id: of the first node, with the others above it; None for the same ids as before, or
+            from 1 on.
 
     Raises:
-        CommandFailed: there would be fewer nodes than before, or no such ports.
+        CommandFailed: there would be fewer nodes than before, others, or no such ports.
     """
     known = [] if before is None else before.nodes
     count = brokers or len(known) or DEFAULT_BROKERS
@@ -68,7 +75,13 @@ def lay_out(
             f"this directory holds a cluster of {len(known)} brokers, any of which may have the "
             f"only copy of a partition; give --brokers {len(known)} or more, or another --data-dir"
         )
-    voters = list(range(1, voters_of(count) + 1)) if before is None else before.voters
+    lowest = known[0].node_id if known else DEFAULT_FIRST_ID if first_id is None else first_id
+    if first_id not in {None, lowest}:
+        raise CommandFailed(
+            f"this directory holds a cluster whose first broker is {lowest}; leave out "
+            f"--first-id {first_id}, or give another --data-dir"
+        )
+    voters = list(range(lowest, lowest + voters_of(count))) if before is None else before.voters
     keeps_ports = bool(known) and port is None
     first = DEFAULT_PORT if port is None else port
     nodes: list[Node] = []
@@ -81,7 +94,7 @@ def lay_out(
             listener, internal = _address(first + index), _address(_internal_port(first + index))
         # The node of a cluster of one has no internal address yet.
         internal = internal or _address(free_port())
-        nodes.append(Node(index + 1, listener, "" if count == 1 else internal))
+        nodes.append(Node(lowest + index, listener, "" if count == 1 else internal))
     return Cluster(nodes, voters)
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+from ...metadata.settings import INT_MAX
 from ..failure import CommandFailed
 from ..signals import exit_cleanly_on_signals
 from .files import ClusterFiles, data_dir_option
@@ -40,6 +41,12 @@ _PORTS_TO_CHOOSE_FROM: Final = range(10_000, 32_000)
     "[default: the same as last time, or 9092]",
 )
 @click.option(
+    "--first-id",
+    type=click.IntRange(min=0, max=INT_MAX - 100),
+    help="Id of the first broker, with the others above it.  "
+    "[default: the same as last time, or 1]",
+)
+@click.option(
     "--replication-factor",
     type=click.IntRange(min=1),
     help="Replicas of each partition.  [default: one per broker, at most 3]",
@@ -68,6 +75,7 @@ def command(
     brokers: int | None,
     data_dir: Path,
     port: int | None,
+    first_id: int | None,
     replication_factor: int | None,
     config_file: Path | None,
     assignments: tuple[str, ...],
@@ -94,7 +102,7 @@ def command(
     """
     files = ClusterFiles(data_dir)
     with exit_cleanly_on_signals(), files.supervised() as requests:
-        cluster = lay_out(files.read(), brokers, port, _free_ports())
+        cluster = lay_out(files.read(), brokers, port, _free_ports(), first_id)
         copies = min(REPLICAS_MAX, len(cluster.nodes))
         if replication_factor is not None:
             copies = replication_factor

@@ -58,8 +58,11 @@ def _kind_and_value(unpacked: Any) -> tuple[str, Any]:
 
 def _producer_snapshot(value: Any, path: str, content: bytes) -> Iterator[Entry]:
     del content
-    offset, producers, (open_transactions, _, aborted) = value
-    yield {"type": "producer_snapshot", "offset": offset, "producers": len(producers)}
+    offset, producers, (open_transactions, _, aborted), *aborted_from = value
+    entry: Entry = {"type": "producer_snapshot", "offset": offset, "producers": len(producers)}
+    if aborted_from:  # those before are in the snapshot of that offset
+        entry["aborted_from"] = aborted_from[0]
+    yield entry
     name = Path(path).name.partition(".")[0]
     if name.isdecimal() and int(name) != offset:
         yield damage(f"a snapshot as of offset {offset} in a file named after offset {int(name)}")

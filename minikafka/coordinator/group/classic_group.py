@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from minikafka.protocol.errors import ErrorCode
 
+from .member_memory import MEMBER_OVERHEAD_BYTES, MemberShare
 from .records import GroupMetadataMember, GroupMetadataValue
 from .states import TRANSITIONS, GroupState
 from .subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
@@ -46,9 +47,20 @@ class Member:
     waiting_join: Waiter | None = None
     waiting_sync: Waiter | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """About the memory it takes."""
+        texts = len(self.member_id) + len(self.client_id) + len(self.assignment)
+        return texts + size_bytes_of(self.protocols)
+
     def metadata_for(self, protocol_name: str | None) -> bytes:
         """The member's metadata for a protocol; empty if it does not support it."""
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
+
+
+def size_bytes_of(protocols: Iterable[tuple[str, bytes]]) -> int:
+    """About the memory that a member with this metadata takes."""
+    return MEMBER_OVERHEAD_BYTES + sum(len(name) + len(metadata) for name, metadata in protocols)
 
 
 class ClassicGroup:
@@ -71,8 +83,10 @@ class ClassicGroup:
         is_assignment_stored: the leader's assignment is in the log or on its way.
     """
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, share: MemberShare | None = None) -> None:
         self.group_id = group_id
+        self._share = share or MemberShare()
+        self._size_bytes = 0
         self.state = GroupState.EMPTY
         self.generation = 0
         self.protocol_type: str | None = None
@@ -95,8 +109,8 @@ class ClassicGroup:
     # --- stored state ----------------------------------------------------------------------
 
     @classmethod
-    def restored(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-        group = cls(group_id)
+    def restored(cls, group_id: str, value: GroupMetadataValue, share: MemberShare) -> ClassicGroup:
+        group = cls(group_id, share)
         # A damaged record could name a member twice.
         for stored in {member.member_id: member for member in value.members}.values():
             group.add(
@@ -130,6 +144,7 @@ class ClassicGroup:
         for stored in value.members:
             member = self.members.get(stored.member_id)
             if member is not None:
+                self._count(len(stored.assignment) - len(member.assignment))
                 member.assignment = stored.assignment
 
     def to_store(self, now_ms: int, assignment_of: Callable[[Member], bytes]) -> GroupMetadataValue:
@@ -178,12 +193,23 @@ class ClassicGroup:
             )
         self.state = state
 
+    # --- memory ----------------------------------------------------------------------------
+
+    def _count(self, size_bytes: int) -> None:
+        self._size_bytes += size_bytes
+        self._share.used_bytes += size_bytes
+
+    def discard(self) -> None:
+        """The shard has forgotten this group: it takes no memory."""
+        self._count(-self._size_bytes)
+
     # --- members ---------------------------------------------------------------------------
 
     def add(self, member: Member) -> None:
         """The first member leads until a generation is complete."""
         self.members[member.member_id] = member
-        self.pending_members.discard(member.member_id)
+        self._count(member.size_bytes)
+        self.drop_pending(member.member_id)
         if member.group_instance_id is not None:
             self._member_id_of_instance[member.group_instance_id] = member.member_id
         self._supporters.update({name for name, _ in member.protocols})
@@ -191,9 +217,21 @@ class ClassicGroup:
         if self.leader_id is None:
             self.leader_id = member.member_id
 
+    def add_pending(self, member_id: str) -> None:
+        """An id has been handed out with MEMBER_ID_REQUIRED."""
+        self.pending_members.add(member_id)
+        self._count(MEMBER_OVERHEAD_BYTES + len(member_id))
+
+    def drop_pending(self, member_id: str) -> None:
+        """An id that was handed out has been used, or has expired."""
+        if member_id in self.pending_members:
+            self.pending_members.remove(member_id)
+            self._count(-MEMBER_OVERHEAD_BYTES - len(member_id))
+
     def remove(self, member_id: str) -> Member:
         """Remove a member; the member that joined first becomes the leader."""
         member = self.members.pop(member_id)
+        self._count(-member.size_bytes)
         if member.group_instance_id is not None:
             self._member_id_of_instance.pop(member.group_instance_id, None)
         self._forget_votes(member)
@@ -226,6 +264,7 @@ class ClassicGroup:
         session_timeout_ms: int,
     ) -> None:
         self._forget_votes(member)
+        self._count(size_bytes_of(protocols) - size_bytes_of(member.protocols))
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms

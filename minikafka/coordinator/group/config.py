@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from .member_memory import MemberMemory
+
+MEMBERS_SIZE_BYTES_MAX = 256 * 1024 * 1024
+"""The members of all groups that a broker coordinates: 250,000 of them with small metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """Settings of the group coordinator, with the names and defaults of Kafka.
+    """Settings of the group coordinator, with the names of Kafka, and its defaults but for one.
 
     Attributes:
         group_initial_rebalance_delay_ms: ``group.initial.rebalance.delay.ms``: how long an empty
             group waits for more members before its first generation.
-        group_max_size: ``group.max.size``: members in one group.
+        group_max_size: ``group.max.size``: members in one group. Kafka has no limit by default;
+            but a larger group does not fit into the one record that stores it.
+        member_memory: what the members of all groups take together; shared by all shards.
         pending_members_max: member ids handed out (KIP-394) and not yet used, per group. Kafka has
             no such limit, though each costs memory until its session times out.
         new_member_join_timeout_ms: how long a member that has never completed a rebalance may
@@ -28,7 +35,7 @@ class GroupConfig:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
-    group_max_size: int = 2_147_483_647
+    group_max_size: int = 10_000
     pending_members_max: int = 10_000
     new_member_join_timeout_ms: int = 300_000
     offset_metadata_size_bytes_max: int = 4_096
@@ -36,3 +43,6 @@ class GroupConfig:
     offsets_retention_ms: int = 604_800_000
     offsets_retention_check_interval_ms: int = 600_000
     tombstones_per_append_max: int = 1_000
+    member_memory: MemberMemory = field(
+        default_factory=lambda: MemberMemory(MEMBERS_SIZE_BYTES_MAX), compare=False
+    )

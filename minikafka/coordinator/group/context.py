@@ -56,6 +56,7 @@ class ShardContext:
         self.new_id = new_id
         self.phase = Phase.LOADING
         self.now = Now(0.0, 0)
+        self.members = config.member_memory.share()
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.pending_offsets = PendingOffsets()
@@ -167,7 +168,12 @@ class ShardContext:
         elif entry.value is None:
             self._forget_group(entry.group_id)
         elif self.phase is Phase.LOADING:
-            self.groups[entry.group_id] = ClassicGroup.restored(entry.group_id, entry.value)
+            before = self.groups.get(entry.group_id)
+            if before is not None:
+                before.discard()
+            self.groups[entry.group_id] = ClassicGroup.restored(
+                entry.group_id, entry.value, self.members
+            )
         else:
             self.groups[entry.group_id].apply(entry.value)
 
@@ -176,11 +182,12 @@ class ShardContext:
         self.offsets.replay(key, committed)
         if committed is not None and key.group_id not in self.groups:
             # Offsets without a member: a "simple" group.
-            self.groups[key.group_id] = ClassicGroup(key.group_id)
+            self.groups[key.group_id] = ClassicGroup(key.group_id, self.members)
 
     def _forget_group(self, group_id: str) -> None:
         group = self.groups.pop(group_id, None)
         if group is not None:
+            group.discard()
             group.move_to(GroupState.DEAD)
             for member_id in group.pending_members:
                 self.timers.cancel(Timer(TimerKind.SESSION, group_id, member_id))

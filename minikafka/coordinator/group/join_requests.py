@@ -6,16 +6,20 @@ MEMBER_ID_REQUIRED v4+ (KIP-394), static members v5+ (KIP-345), skip_assignment 
 
 from __future__ import annotations
 
+import logging
+
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import join_group
 
-from .classic_group import ClassicGroup, Member, Waiter
+from .classic_group import ClassicGroup, Member, Waiter, size_bytes_of
 from .context import ShardContext
 from .effects import Ask
 from .rebalance import Rebalance, session_timer
 from .records import GroupEntry
 from .responses import join_accepted, join_refused, sync_refused, write_error
 from .states import GroupState
+
+_log = logging.getLogger(__name__)
 
 # First version whose clients join again with the member id that comes with MEMBER_ID_REQUIRED.
 _KNOWN_MEMBER_ID_VERSION = 4
@@ -46,7 +50,7 @@ class JoinRequests:
                 self._refuse(ask, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
                 return
             # Added to the shard with its first member.
-            group = ClassicGroup(request.group_id)
+            group = ClassicGroup(request.group_id, self._context.members)
         if not self._has_room(group, request):
             self._turn_away(ask, group, request.member_id)
         elif not group.supports(request.protocol_type, [p.name for p in request.protocols]):
@@ -59,16 +63,28 @@ class JoinRequests:
     # --- admission -------------------------------------------------------------------------
 
     def _has_room(self, group: ClassicGroup, request: join_group.Request) -> bool:
-        """Whether ``group.max.size`` lets this member in.
+        """Whether ``group.max.size`` and the memory of all members let this one in.
 
         While a rebalance collects members, first come is first served, because the limit may have
         been lowered below the current size of the group.
         """
         size_max = self._context.config.group_max_size
-        if group.is_in(GroupState.EMPTY):
-            return True
         static_id = group.static_member_id(request.group_instance_id or "")
         member = group.members.get(request.member_id or static_id or "")
+        more_bytes = size_bytes_of(_protocols(request))
+        if member is not None:
+            more_bytes -= size_bytes_of(member.protocols)
+        if more_bytes > 0 and not self._context.config.member_memory.has_room(more_bytes):
+            _log.warning(
+                "group %r may not have another member: those of all groups take %d bytes, and %d "
+                "are allowed",
+                request.group_id,
+                self._context.config.member_memory.used_bytes,
+                self._context.config.member_memory.size_bytes_max,
+            )
+            return False
+        if group.is_in(GroupState.EMPTY):
+            return True
         if group.is_in(GroupState.PREPARING_REBALANCE):
             has_seat = member is not None and member.waiting_join is not None
             return has_seat or group.joined_count() < size_max
@@ -110,7 +126,7 @@ class JoinRequests:
             self._refuse(ask, ErrorCode.GROUP_MAX_SIZE_REACHED)
             return
         self._context.groups[group.group_id] = group
-        group.pending_members.add(new_id)
+        group.add_pending(new_id)
         self._context.start_timer(session_timer(group, new_id), request.session_timeout_ms)
         self._refuse(ask, ErrorCode.MEMBER_ID_REQUIRED, new_id)
 

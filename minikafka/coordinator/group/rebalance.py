@@ -246,7 +246,7 @@ class Rebalance:
 
     def remove_pending_member(self, group: ClassicGroup, member_id: str) -> None:
         """Forget a member id that was handed out; a rebalance no longer waits for it."""
-        group.pending_members.discard(member_id)
+        group.drop_pending(member_id)
         self._context.timers.cancel(session_timer(group, member_id))
         self.continue_join(group)
 

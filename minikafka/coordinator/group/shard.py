@@ -292,6 +292,7 @@ class GroupShard:
         self._context.resign_writes()
         for group in self._context.groups.values():
             self._rebalance.resign(group)
+            group.discard()
         self._context.groups.clear()
         self._context.pending_offsets.clear()
         self._context.timers.clear()

@@ -221,6 +221,19 @@ async def test_dynamic_broker_settings_that_are_unknown_are_stored_and_shown_wit
         assert all(one.is_sensitive and one.value is None for one in shown.values())
 
 
+async def test_the_clusters_min_insync_replicas_is_a_dynamic_default(tmp_path: Path) -> None:
+    """KIP-966: it is set for the cluster, so that every broker counts the same replicas."""
+    name = "min.insync.replicas"
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        assert await change(client, BROKER, "", (name, SET, "2")) == ErrorCode.NONE
+        for resource_type, resource in ((BROKER, ""), (BROKER, "1"), (TOPIC, "t")):
+            shown = (await entries(client, resource_type, resource, [name]))[name]
+            assert (shown.value, shown.config_source) == ("2", FROM_ALL_BROKERS)
+            assert (shown.synonyms or [])[0].source == FROM_ALL_BROKERS
+
+
 @pytest.mark.parametrize(
     ("codec", "weak", "strong"), [("gzip", "1", "9"), ("lz4", "9", "17"), ("zstd", "-100", "19")]
 )

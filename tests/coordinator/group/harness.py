@@ -86,7 +86,7 @@ class Shell:
         log: Iterable[Record] = (),
         now: Now | None = None,
         new_ids: itertools.count[int] | None = None,
-        **settings: int,
+        **settings: Any,
     ) -> None:
         self.log: list[Record] = list(log)
         self.now = now or Now(1000.0, START_MS)
@@ -101,7 +101,7 @@ class Shell:
             self.shard.replay(key, value)
         self.carry_out(self.shard.loaded(self.now))
 
-    def restart(self, *, keeps_uncommitted: bool = True, **settings: int) -> Shell:
+    def restart(self, *, keeps_uncommitted: bool = True, **settings: Any) -> Shell:
         """The next coordinator: it loads the log, on the same clock."""
         lost = [] if keeps_uncommitted else [self._start_of[write] for write in self.uncommitted]
         return Shell(
