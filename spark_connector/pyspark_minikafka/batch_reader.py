@@ -56,11 +56,11 @@ class BatchReader(DataSourceReader):
         options = self._options
         lookups = Lookups(options)
         try:
-            starts, ends = self._offsets(lookups)
+            ranges = lookups.sized(between(*self._offsets(lookups)))
         finally:
             lookups.close()
         tasks = plan_tasks(
-            between(starts, ends),
+            ranges,
             min_partitions=options.min_partitions,
             max_records_per_partition=options.max_records_per_partition,
             min_records_per_task=options.min_records_per_task,

@@ -20,10 +20,15 @@ from minikafka_client.types import (
 from .errors import OptionError
 from .leader_epochs import epoch_ends
 from .offset_specs import OffsetSpec, SpecKind
+from .ranges import GUESSED_RECORD_SIZE_BYTES, OffsetRange
+from .record_sizes import record_sizes
 from .source_options import SourceOptions
 from .topic_pattern import topic_matcher
 
 LISTED_MAX: Final = 5
+
+RECORD_SIZES_LAST_S: Final = 60.0
+"""A stream estimates the sizes of records again after this time."""
 
 _Result = TypeVar("_Result")
 
@@ -80,6 +85,8 @@ class Lookups:
             self._admin = AdminClient(options.kafka.bootstrap, **connection)
         except ValueError as error:
             raise OptionError(f"kafka.*: {error}") from None
+        self._record_sizes: dict[TopicPartition, int] = {}
+        self._sized_at = -RECORD_SIZES_LAST_S
 
     def close(self) -> None:
         self._admin.close()
@@ -186,6 +193,21 @@ class Lookups:
             KafkaError: the brokers could not be asked.
         """
         return self._admin.run_plan(lambda cluster: epoch_ends(cluster, epochs)) if epochs else {}
+
+    def sized(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        """The same ranges, with the sizes of their records as far as the brokers report them."""
+        now = time.monotonic()
+        wanted = {each.partition for each in ranges}
+        is_old = now - self._sized_at >= RECORD_SIZES_LAST_S
+        if wanted and (is_old or not wanted <= self._record_sizes.keys()):
+            try:
+                found = self._admin.run_plan(lambda cluster: record_sizes(cluster, wanted))
+            except KafkaError:  # an estimate is no reason to fail
+                found = {}
+            self._record_sizes = {**dict.fromkeys(wanted, GUESSED_RECORD_SIZE_BYTES), **found}
+            self._sized_at = now
+        sizes = self._record_sizes
+        return [each._replace(record_size_bytes=sizes[each.partition]) for each in ranges]
 
 
 def listed(partitions: Collection[TopicPartition]) -> str:

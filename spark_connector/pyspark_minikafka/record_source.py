@@ -17,15 +17,14 @@ from .columns.decoder import decode_runs
 from .environment import prepare_worker
 from .errors import DataLossError
 from .kafka_properties import KafkaProperties
-from .ranges import OffsetRange
+from .ranges import GUESSED_RECORD_SIZE_BYTES, OffsetRange
 
 ROWS_WANTED: Final = 10_000
 """Arrow batches with fewer rows are merged ..."""
 
-_SIZE_WANTED_BYTES: Final = 4 * 1024 * 1024
-"""... unless they are this large."""
+_SIZE_WANTED_BYTES: Final = 1024 * 1024
+"""... unless they are this large: merging copies them."""
 
-_GUESSED_RECORD_SIZE_BYTES: Final = 1024
 _FETCH_SIZE_BYTES_MIN: Final = 64 * 1024
 _FETCH_SIZE_BYTES_MAX: Final = 4 * 1024 * 1024
 
@@ -63,10 +62,12 @@ class RecordSource:
 
     def runs(self, ranges: Iterable[OffsetRange]) -> Iterator[ConsumedBatch]:
         """The same, undecoded."""
+        ranges = list(ranges)
+        fetch_size = fetch_size_bytes(ranges)
         rest = {each.partition: (each.start, each.end) for each in ranges}
         while rest:
             try:
-                with self._reader(rest) as reader:
+                with self._reader(rest, fetch_size) as reader:
                     for run in reader:
                         end = rest[run.topic_partition][1]
                         rest[run.topic_partition] = (run.next_offset, end)
@@ -75,9 +76,9 @@ class RecordSource:
             except (NoOffsetError, RequestTimeoutError) as error:
                 rest = self._without_lost(rest, error)
 
-    def _reader(self, rest: dict[TopicPartition, tuple[int, int]]) -> Reader:
+    def _reader(self, rest: dict[TopicPartition, tuple[int, int]], fetch_size: int) -> Reader:
         options: dict[str, Any] = {
-            "max_partition_fetch_bytes": fetch_size_bytes(rest.values()),
+            "max_partition_fetch_bytes": fetch_size,
             **self.kafka.reader_options(),
             **self.kafka.connection_options(),
         }
@@ -125,14 +126,14 @@ class RecordSource:
         return {each: span for each, span in kept.items() if span[0] < span[1]}
 
 
-def fetch_size_bytes(spans: Iterable[tuple[int, int]]) -> int:
+def fetch_size_bytes(ranges: Iterable[OffsetRange]) -> int:
     """How much of a partition to fetch at once.
 
     A fetch has no last offset, and what it returns beyond the end of a range is discarded. So a
-    short range is fetched in small pieces; if its records are large, that takes several fetches.
+    short range is fetched in small pieces; if its records are larger than estimated, that takes
+    several fetches.
     """
-    offsets = max((end - start for start, end in spans), default=0)
-    size_bytes = offsets * _GUESSED_RECORD_SIZE_BYTES
+    size_bytes = max((each.cost * GUESSED_RECORD_SIZE_BYTES for each in ranges), default=0)
     return min(max(size_bytes, _FETCH_SIZE_BYTES_MIN), _FETCH_SIZE_BYTES_MAX)
 
 

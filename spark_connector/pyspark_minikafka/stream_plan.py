@@ -167,7 +167,7 @@ class StreamPlan:
         begins = {**{each: start.offsets.get(each, -1) for each in end.offsets}, **end.starts}
         unknown = [each for each in end.offsets if begins[each] < 0]
         begins.update(self._lookups.earliest(unknown))
-        return between(begins, end.offsets)
+        return self._lookups.sized(between(begins, end.offsets))
 
 
 def available(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
