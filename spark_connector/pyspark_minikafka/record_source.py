@@ -8,14 +8,24 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from minikafka_client.core.cluster import Cluster
 from minikafka_client.core.fetched import ConsumedBatch
 from minikafka_client.errors import KafkaError, NoOffsetError, RequestTimeoutError
-from minikafka_client.sync import AdminClient, Reader
-from minikafka_client.types import EARLIEST, LATEST, IsolationLevel, TopicPartition
+from minikafka_client.plans.offsets import list_offsets
+from minikafka_client.plans.plan import Plan
+from minikafka_client.sync import Reader
+from minikafka_client.sync.plan_client import PlanClient
+from minikafka_client.types import (
+    EARLIEST,
+    LATEST,
+    IsolationLevel,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 
 from .columns.decoder import decode_runs
 from .environment import prepare_worker
-from .errors import DataLossError
+from .errors import data_loss
 from .kafka_properties import KafkaProperties
 from .ranges import GUESSED_RECORD_SIZE_BYTES, OffsetRange
 
@@ -100,10 +110,9 @@ class RecordSource:
             KafkaError: no record was lost, so the cause is another one.
         """
         left = {each: span for each, span in rest.items() if span[0] < span[1]}
-        with AdminClient(self.kafka.bootstrap, **self.kafka.connection_options()) as admin:
-            level = self.isolation_level
-            starts = admin.list_offsets(dict.fromkeys(left, EARLIEST), isolation_level=level)
-            ends = admin.list_offsets(dict.fromkeys(left, LATEST), isolation_level=level)
+        with PlanClient(self.kafka.bootstrap, **self.kafka.connection_options()) as client:
+            starts = client.run_plan(lambda cluster: self._offsets(cluster, left, EARLIEST))
+            ends = client.run_plan(lambda cluster: self._offsets(cluster, left, LATEST))
         kept: dict[TopicPartition, tuple[int, int]] = {}
         losses: list[str] = []
         for each, (position, end) in left.items():
@@ -125,6 +134,12 @@ class RecordSource:
             raise data_loss("; ".join(losses)) from None
         return {each: span for each, span in kept.items() if span[0] < span[1]}
 
+    def _offsets(
+        self, cluster: Cluster, partitions: Iterable[TopicPartition], spec: int
+    ) -> Plan[dict[TopicPartition, OffsetAndTimestamp]]:
+        specs = dict.fromkeys(partitions, spec)
+        return list_offsets(cluster, specs, isolation_level=self.isolation_level)
+
 
 def fetch_size_bytes(ranges: Iterable[OffsetRange]) -> int:
     """How much of a partition to fetch at once.
@@ -135,13 +150,6 @@ def fetch_size_bytes(ranges: Iterable[OffsetRange]) -> int:
     """
     size_bytes = max((each.cost * GUESSED_RECORD_SIZE_BYTES for each in ranges), default=0)
     return min(max(size_bytes, _FETCH_SIZE_BYTES_MIN), _FETCH_SIZE_BYTES_MAX)
-
-
-def data_loss(what: str) -> DataLossError:
-    """The error for lost records."""
-    return DataLossError(
-        f"records were lost: {what}. To continue without them, set failOnDataLoss to false"
-    )
 
 
 def joined(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -10,11 +10,11 @@ from typing import Final
 
 from minikafka_client.types import TopicPartition
 
+from .errors import data_loss
 from .lookups import Lookups, MissingTopicsError, Snapshot, listed, resolve
 from .losses import find_losses
 from .offset_specs import SpecKind
 from .ranges import OffsetRange, between
-from .record_source import data_loss
 from .source_options import SourceOptions
 from .stream_offsets import StreamOffset
 
