@@ -11,29 +11,32 @@ from pyspark.sql.types import StructType
 from minikafka_client.types import TopicPartition
 
 from .environment import connector_version
-from .errors import OptionError
+from .errors import OptionError, data_loss
 from .filters import FilterPushdown, Narrowing
 from .lookups import Lookups, listed, resolve
 from .offset_specs import SpecKind
 from .ranges import between, plan_tasks
-from .record_source import RecordSource, data_loss
 from .schemas import arrow_schema
 from .source_options import SourceOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .record_source import RecordSource
+
 Offsets = dict[TopicPartition, int]
 
 
-def record_source(options: SourceOptions) -> RecordSource:
-    """What the tasks of a read need."""
+def record_source(options: SourceOptions, driver_version: str) -> RecordSource:
+    """What a task reads with; the driver does not load it."""
+    from .record_source import RecordSource
+
     return RecordSource(
         kafka=options.kafka,
         isolation_level=options.isolation_level,
         fail_on_data_loss=options.fail_on_data_loss,
         patience_ms=options.patience_ms,
-        driver_version=connector_version(),
+        driver_version=driver_version,
     )
 
 
@@ -42,7 +45,7 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._narrowing = Narrowing()
-        self._source = record_source(options)
+        self._driver_version = connector_version()
         setattr(self, "pushFilters", FilterPushdown(self._narrowing))  # noqa: B010 - see there
 
     def partitions(self) -> list[InputPartition]:
@@ -56,11 +59,11 @@ class BatchReader(DataSourceReader):
         options = self._options
         lookups = Lookups(options)
         try:
-            starts, ends = self._offsets(lookups)
+            ranges = lookups.sized(between(*self._offsets(lookups)))
         finally:
             lookups.close()
         tasks = plan_tasks(
-            between(starts, ends),
+            ranges,
             min_partitions=options.min_partitions,
             max_records_per_partition=options.max_records_per_partition,
             min_records_per_task=options.min_records_per_task,
@@ -124,5 +127,5 @@ class BatchReader(DataSourceReader):
         """Read one task's ranges; runs on a worker."""
         if partition.value is None:  # Spark's substitute for a plan without tasks
             return iter(())
-        schema = arrow_schema(self._schema)
-        return self._source.batches(partition.value, schema)
+        source = record_source(self._options, self._driver_version)
+        return source.batches(partition.value, arrow_schema(self._schema))

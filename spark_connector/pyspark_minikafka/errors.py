@@ -20,3 +20,10 @@ class DataLossError(RuntimeError):
 
     With ``failOnDataLoss`` set to false the query continues without them.
     """
+
+
+def data_loss(what: str) -> DataLossError:
+    """The error for lost records."""
+    return DataLossError(
+        f"records were lost: {what}. To continue without them, set failOnDataLoss to false"
+    )

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from minikafka_client.core.cluster import parse_bootstrap
 from minikafka_client.options import ConnectionOptions
-from minikafka_client.producer_options import ProducerOptions
 from minikafka_client.security_properties import SECURITY_PROPERTIES, security_options
 
 from .errors import OptionError
 from .options import KAFKA_PREFIX, Options, parse_integer, suggestion
+
+if TYPE_CHECKING:
+    from minikafka_client.producer_options import ProducerOptions
 
 REFUSED: Final = {
     "auto.offset.reset": "use startingOffsets; the query remembers where it is",

@@ -7,8 +7,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import KafkaError, SomeFailedError, UnknownTopicError
-from minikafka_client.sync import AdminClient
+from minikafka_client.plans.offsets import list_offsets
+from minikafka_client.plans.plan import Plan
+from minikafka_client.plans.topics import describe_topics
+from minikafka_client.sync.plan_client import PlanClient
 from minikafka_client.types import (
     EARLIEST,
     LATEST,
@@ -20,10 +24,15 @@ from minikafka_client.types import (
 from .errors import OptionError
 from .leader_epochs import epoch_ends
 from .offset_specs import OffsetSpec, SpecKind
+from .ranges import GUESSED_RECORD_SIZE_BYTES, OffsetRange
+from .record_sizes import record_sizes
 from .source_options import SourceOptions
 from .topic_pattern import topic_matcher
 
 LISTED_MAX: Final = 5
+
+RECORD_SIZES_LAST_S: Final = 60.0
+"""A stream estimates the sizes of records again after this time."""
 
 _Result = TypeVar("_Result")
 
@@ -77,12 +86,14 @@ class Lookups:
         if options.lookup_retry_interval_ms is not None:
             connection["retry_backoff_ms"] = max(1, options.lookup_retry_interval_ms)
         try:
-            self._admin = AdminClient(options.kafka.bootstrap, **connection)
+            self._client = PlanClient(options.kafka.bootstrap, **connection)
         except ValueError as error:
             raise OptionError(f"kafka.*: {error}") from None
+        self._record_sizes: dict[TopicPartition, int] = {}
+        self._sized_at = -RECORD_SIZES_LAST_S
 
     def close(self) -> None:
-        self._admin.close()
+        self._client.close()
 
     def find(self) -> Found:
         """The partitions that the options choose.
@@ -95,7 +106,7 @@ class Lookups:
         choice = self._options.topics
         if choice.pattern:
             matches = topic_matcher(choice.pattern)
-            described = self._asked(lambda: self._admin.describe_topics())
+            described = self._asked(describe_topics)
             wanted = {
                 name: topic
                 for name, topic in described.items()
@@ -129,7 +140,7 @@ class Lookups:
 
     def _describe(self, names: Collection[str]) -> Mapping[str, TopicDescription]:
         try:
-            return self._asked(lambda: self._admin.describe_topics(names))
+            return self._asked(lambda cluster: describe_topics(cluster, names))
         except UnknownTopicError:
             missing = list(names)
         except SomeFailedError as error:
@@ -143,12 +154,12 @@ class Lookups:
             tuple(missing),
         ) from None
 
-    def _asked(self, ask: Callable[[], _Result]) -> _Result:
-        """Ask, and repeat retriable failures as often as ``fetchOffset.numRetries`` says."""
+    def _asked(self, start: Callable[[Cluster], Plan[_Result]]) -> _Result:
+        """Run a plan, and repeat retriable failures as often as ``fetchOffset.numRetries`` says."""
         retries = self._options.lookup_retries
         while True:
             try:
-                return ask()
+                return self._client.run_plan(start)
             except KafkaError as error:
                 if not retries or not error.is_retriable:
                     raise
@@ -170,7 +181,7 @@ class Lookups:
         if not specs:
             return {}
         level = self._options.isolation_level
-        return self._asked(lambda: self._admin.list_offsets(specs, isolation_level=level))
+        return self._asked(lambda cluster: list_offsets(cluster, specs, isolation_level=level))
 
     def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return self.offsets(dict.fromkeys(partitions, EARLIEST))
@@ -185,7 +196,22 @@ class Lookups:
         Raises:
             KafkaError: the brokers could not be asked.
         """
-        return self._admin.run_plan(lambda cluster: epoch_ends(cluster, epochs)) if epochs else {}
+        return self._client.run_plan(lambda cluster: epoch_ends(cluster, epochs)) if epochs else {}
+
+    def sized(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        """The same ranges, with the sizes of their records as far as the brokers report them."""
+        now = time.monotonic()
+        wanted = {each.partition for each in ranges}
+        is_old = now - self._sized_at >= RECORD_SIZES_LAST_S
+        if wanted and (is_old or not wanted <= self._record_sizes.keys()):
+            try:
+                found = self._client.run_plan(lambda cluster: record_sizes(cluster, wanted))
+            except KafkaError:  # an estimate is no reason to fail
+                found = {}
+            self._record_sizes = {**dict.fromkeys(wanted, GUESSED_RECORD_SIZE_BYTES), **found}
+            self._sized_at = now
+        sizes = self._record_sizes
+        return [each._replace(record_size_bytes=sizes[each.partition]) for each in ranges]
 
 
 def listed(partitions: Collection[TopicPartition]) -> str:

@@ -1,29 +1,40 @@
 """Divides ranges of offsets among tasks.
 
 A task costs Spark about 50 ms, whatever it does. So a large partition may be split, and small ones
-share a task.
+share a task, unless their records are large.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from minikafka_client.types import TopicPartition
 
+GUESSED_RECORD_SIZE_BYTES: Final = 1024
+
 
 class OffsetRange(NamedTuple):
-    """Offsets of a partition from ``start`` to ``end``, exclusive."""
+    """Offsets of a partition from ``start`` to ``end``, exclusive.
+
+    ``record_size_bytes`` is an estimate for all of its records.
+    """
 
     partition: TopicPartition
     start: int
     end: int
+    record_size_bytes: int = GUESSED_RECORD_SIZE_BYTES
 
     @property
     def size(self) -> int:
         """The number of offsets; there may be fewer records."""
         return self.end - self.start
+
+    @property
+    def cost(self) -> int:
+        """The number of offsets, or of KiB if these are more: reading either takes as long."""
+        return max(self.size, self.size * self.record_size_bytes // GUESSED_RECORD_SIZE_BYTES)
 
 
 def between(
@@ -50,7 +61,7 @@ def plan_tasks(
         ranges: all that is to be read.
         min_partitions: the least number of tasks, if there are as many offsets.
         max_records_per_partition: the most offsets of a task.
-        min_records_per_task: smaller ranges share a task, if the other two allow it.
+        min_records_per_task: ranges that cost less share a task, if the other two allow it.
     """
     pieces = list(ranges)
     if max_records_per_partition is not None:
@@ -68,7 +79,7 @@ def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
     """Equal parts, none of them empty."""
     count = max(1, min(count, whole.size))
     bounds = [whole.start + whole.size * index // count for index in range(count + 1)]
-    return [OffsetRange(whole.partition, start, end) for start, end in pairwise(bounds)]
+    return [whole._replace(start=start, end=end) for start, end in pairwise(bounds)]
 
 
 def _cut_to(pieces: list[OffsetRange], wanted: int) -> list[OffsetRange]:
@@ -88,25 +99,26 @@ def _cut_to(pieces: list[OffsetRange], wanted: int) -> list[OffsetRange]:
 
 
 def _joined(
-    pieces: list[OffsetRange], tasks_min: int, size_max: int | None, size_wanted: int
+    pieces: list[OffsetRange], tasks_min: int, size_max: int | None, cost_wanted: int
 ) -> list[tuple[OffsetRange, ...]]:
     """Let small pieces share tasks."""
     tasks: list[tuple[OffsetRange, ...]] = []
     small: list[OffsetRange] = []
-    joined_size = 0
+    joined_size = joined_cost = 0
     spare = len(pieces) - tasks_min  # each piece that joins others saves a task
     for piece in pieces:
-        if piece.size >= size_wanted:
+        if piece.cost >= cost_wanted:
             tasks.append((piece,))
             continue
         is_too_much = size_max is not None and joined_size + piece.size > size_max
-        if small and (spare <= 0 or is_too_much or joined_size >= size_wanted):
+        if small and (spare <= 0 or is_too_much or joined_cost >= cost_wanted):
             tasks.append(tuple(small))
-            small, joined_size = [], 0
+            small, joined_size, joined_cost = [], 0, 0
         elif small:
             spare -= 1
         _append(small, piece)
         joined_size += piece.size
+        joined_cost += piece.cost
     if small:
         tasks.append(tuple(small))
     return tasks
@@ -116,6 +128,6 @@ def _append(pieces: list[OffsetRange], piece: OffsetRange) -> None:
     """Add a piece; adjacent ones are merged, because a task reads a partition once."""
     before = pieces[-1] if pieces else None
     if before is not None and before.partition == piece.partition and before.end == piece.start:
-        pieces[-1] = OffsetRange(piece.partition, before.start, piece.end)
+        pieces[-1] = before._replace(end=piece.end)
     else:
         pieces.append(piece)

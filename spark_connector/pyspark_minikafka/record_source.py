@@ -8,24 +8,33 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from minikafka_client.core.cluster import Cluster
 from minikafka_client.core.fetched import ConsumedBatch
 from minikafka_client.errors import KafkaError, NoOffsetError, RequestTimeoutError
-from minikafka_client.sync import AdminClient, Reader
-from minikafka_client.types import EARLIEST, LATEST, IsolationLevel, TopicPartition
+from minikafka_client.plans.offsets import list_offsets
+from minikafka_client.plans.plan import Plan
+from minikafka_client.sync import Reader
+from minikafka_client.sync.plan_client import PlanClient
+from minikafka_client.types import (
+    EARLIEST,
+    LATEST,
+    IsolationLevel,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 
 from .columns.decoder import decode_runs
 from .environment import prepare_worker
-from .errors import DataLossError
+from .errors import data_loss
 from .kafka_properties import KafkaProperties
-from .ranges import OffsetRange
+from .ranges import GUESSED_RECORD_SIZE_BYTES, OffsetRange
 
 ROWS_WANTED: Final = 10_000
 """Arrow batches with fewer rows are merged ..."""
 
-_SIZE_WANTED_BYTES: Final = 4 * 1024 * 1024
-"""... unless they are this large."""
+_SIZE_WANTED_BYTES: Final = 1024 * 1024
+"""... unless they are this large: merging copies them."""
 
-_GUESSED_RECORD_SIZE_BYTES: Final = 1024
 _FETCH_SIZE_BYTES_MIN: Final = 64 * 1024
 _FETCH_SIZE_BYTES_MAX: Final = 4 * 1024 * 1024
 
@@ -63,10 +72,12 @@ class RecordSource:
 
     def runs(self, ranges: Iterable[OffsetRange]) -> Iterator[ConsumedBatch]:
         """The same, undecoded."""
+        ranges = list(ranges)
+        fetch_size = fetch_size_bytes(ranges)
         rest = {each.partition: (each.start, each.end) for each in ranges}
         while rest:
             try:
-                with self._reader(rest) as reader:
+                with self._reader(rest, fetch_size) as reader:
                     for run in reader:
                         end = rest[run.topic_partition][1]
                         rest[run.topic_partition] = (run.next_offset, end)
@@ -75,9 +86,9 @@ class RecordSource:
             except (NoOffsetError, RequestTimeoutError) as error:
                 rest = self._without_lost(rest, error)
 
-    def _reader(self, rest: dict[TopicPartition, tuple[int, int]]) -> Reader:
+    def _reader(self, rest: dict[TopicPartition, tuple[int, int]], fetch_size: int) -> Reader:
         options: dict[str, Any] = {
-            "max_partition_fetch_bytes": fetch_size_bytes(rest.values()),
+            "max_partition_fetch_bytes": fetch_size,
             **self.kafka.reader_options(),
             **self.kafka.connection_options(),
         }
@@ -99,10 +110,9 @@ class RecordSource:
             KafkaError: no record was lost, so the cause is another one.
         """
         left = {each: span for each, span in rest.items() if span[0] < span[1]}
-        with AdminClient(self.kafka.bootstrap, **self.kafka.connection_options()) as admin:
-            level = self.isolation_level
-            starts = admin.list_offsets(dict.fromkeys(left, EARLIEST), isolation_level=level)
-            ends = admin.list_offsets(dict.fromkeys(left, LATEST), isolation_level=level)
+        with PlanClient(self.kafka.bootstrap, **self.kafka.connection_options()) as client:
+            starts = client.run_plan(lambda cluster: self._offsets(cluster, left, EARLIEST))
+            ends = client.run_plan(lambda cluster: self._offsets(cluster, left, LATEST))
         kept: dict[TopicPartition, tuple[int, int]] = {}
         losses: list[str] = []
         for each, (position, end) in left.items():
@@ -124,23 +134,22 @@ class RecordSource:
             raise data_loss("; ".join(losses)) from None
         return {each: span for each, span in kept.items() if span[0] < span[1]}
 
+    def _offsets(
+        self, cluster: Cluster, partitions: Iterable[TopicPartition], spec: int
+    ) -> Plan[dict[TopicPartition, OffsetAndTimestamp]]:
+        specs = dict.fromkeys(partitions, spec)
+        return list_offsets(cluster, specs, isolation_level=self.isolation_level)
 
-def fetch_size_bytes(spans: Iterable[tuple[int, int]]) -> int:
+
+def fetch_size_bytes(ranges: Iterable[OffsetRange]) -> int:
     """How much of a partition to fetch at once.
 
     A fetch has no last offset, and what it returns beyond the end of a range is discarded. So a
-    short range is fetched in small pieces; if its records are large, that takes several fetches.
+    short range is fetched in small pieces; if its records are larger than estimated, that takes
+    several fetches.
     """
-    offsets = max((end - start for start, end in spans), default=0)
-    size_bytes = offsets * _GUESSED_RECORD_SIZE_BYTES
+    size_bytes = max((each.cost * GUESSED_RECORD_SIZE_BYTES for each in ranges), default=0)
     return min(max(size_bytes, _FETCH_SIZE_BYTES_MIN), _FETCH_SIZE_BYTES_MAX)
-
-
-def data_loss(what: str) -> DataLossError:
-    """The error for lost records."""
-    return DataLossError(
-        f"records were lost: {what}. To continue without them, set failOnDataLoss to false"
-    )
 
 
 def joined(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

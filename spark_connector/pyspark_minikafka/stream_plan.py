@@ -10,11 +10,11 @@ from typing import Final
 
 from minikafka_client.types import TopicPartition
 
+from .errors import data_loss
 from .lookups import Lookups, MissingTopicsError, Snapshot, listed, resolve
 from .losses import find_losses
 from .offset_specs import SpecKind
 from .ranges import OffsetRange, between
-from .record_source import data_loss
 from .source_options import SourceOptions
 from .stream_offsets import StreamOffset
 
@@ -167,7 +167,7 @@ class StreamPlan:
         begins = {**{each: start.offsets.get(each, -1) for each in end.offsets}, **end.starts}
         unknown = [each for each in end.offsets if begins[each] < 0]
         begins.update(self._lookups.earliest(unknown))
-        return between(begins, end.offsets)
+        return self._lookups.sized(between(begins, end.offsets))
 
 
 def available(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:

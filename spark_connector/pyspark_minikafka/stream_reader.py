@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from pyspark.version import __version__ as pyspark_version
 
 from .batch_reader import record_source
+from .environment import connector_version
 from .errors import OptionError
 from .lookups import Lookups
 from .options import Options
@@ -49,6 +50,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._lookups: Lookups | None = None
         self._plan: StreamPlan | None = None
         self._position: StreamOffset | None = None
+        self._driver_version = connector_version()
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks get everything but the connections."""
@@ -146,8 +148,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task's ranges; runs on a worker."""
-        schema = arrow_schema(self._schema)
-        return record_source(self._source_options()).batches(partition.value, schema)
+        source = record_source(self._source_options(), self._driver_version)
+        return source.batches(partition.value, arrow_schema(self._schema))
 
     def commit(self, end: Json) -> None:
         """Nothing: Spark's checkpoint has the offsets."""

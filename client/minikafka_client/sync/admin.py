@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import (
     Any,
     Concatenate,
@@ -12,13 +11,11 @@ from typing import (
     Protocol,
     Self,
     TypeVar,
-    Unpack,
     cast,
     overload,
 )
 
-from minikafka_client.core.cluster import Cluster, parse_bootstrap
-from minikafka_client.options import ConnectionConfig, ConnectionOptions, connection_config
+from minikafka_client.core.cluster import Cluster
 from minikafka_client.plans import (
     brokers,
     configs,
@@ -32,8 +29,8 @@ from minikafka_client.plans import (
 )
 from minikafka_client.plans.plan import Plan
 from minikafka_client.properties import admin_options
-from minikafka_client.signatures import as_method_of_plan, with_options
-from minikafka_client.sync.network import BlockingNetwork
+from minikafka_client.signatures import as_method_of_plan
+from minikafka_client.sync.plan_client import PlanClient
 
 _Result = TypeVar("_Result")
 
@@ -65,7 +62,7 @@ def method(plan: Callable[Concatenate[Cluster, _P], Plan[_Result]]) -> PlanMetho
     return cast("PlanMethod[_P, _Result]", as_method_of_plan(run, plan))
 
 
-class AdminClient:
+class AdminClient(PlanClient):
     """Administers a cluster: ``with AdminClient("localhost:9092") as admin``.
 
     Args:
@@ -75,15 +72,6 @@ class AdminClient:
     Every method raises `KafkaError`. What may succeed later is retried until
     ``default_api_timeout_ms`` is over; an unknown topic is not.
     """
-
-    @with_options(ConnectionConfig)
-    def __init__(
-        self, bootstrap_servers: str | Sequence[str], **connection: Unpack[ConnectionOptions]
-    ) -> None:
-        config = connection_config(connection, type(self).__name__)
-        self._network = BlockingNetwork(
-            Cluster(parse_bootstrap(bootstrap_servers)), config, random.random
-        )
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
@@ -98,20 +86,6 @@ class AdminClient:
         """
         bootstrap_servers, options = admin_options(config, cls.__name__)
         return cls(bootstrap_servers, **options)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_details: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close all connections; leaving the block does, too."""
-        self._network.close()
-
-    def run_plan(self, start: Callable[[Cluster], Plan[_Result]]) -> _Result:
-        """Drive a plan of your own to its end."""
-        return self._network.run_plan(start)
 
     list_topics: Final = method(topics.list_topics)
     describe_topics: Final = method(topics.describe_topics)

@@ -45,6 +45,8 @@ COLUMN_TYPES: Final[dict[str, pa.DataType]] = {
 _BUFFER_SIZE_BYTES_MAX: Final = 2**31 - 1
 """Arrow's binary arrays have offsets of 32 bits."""
 
+_LARGE_RECORD_SIZE_BYTES: Final = 4096
+
 _TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1000
 """Microseconds since 1970 cannot express later times, or earlier ones than its negative."""
 
@@ -93,7 +95,7 @@ class _Batches:
     def __init__(self, runs: Sequence[ConsumedBatch], *, check_crcs: bool) -> None:
         self.first_offset = runs[0].first_offset
         self.end_offset = runs[-1].end_offset
-        payloads = [bytes(run.payload) for run in runs]
+        payloads = [_indexable(run) for run in runs]
         parts = [
             read_headers(np.frombuffer(payload, np.uint8), run.batch_positions)
             for payload, run in zip(payloads, runs, strict=True)
@@ -103,7 +105,7 @@ class _Batches:
                 _check_crcs(payload, headers)
         self.headers: BatchHeaders = joined_headers(parts)
         if len(runs) == 1 and not self.headers.compressions.any():
-            self.buffer = payloads[0]
+            self.buffer: bytes | memoryview = payloads[0]
             starts, ends = self.headers.positions + BATCH_HEADER_SIZE_BYTES, self.headers.ends
         else:
             pieces = [
@@ -118,7 +120,14 @@ class _Batches:
         self.regions = list(map(Region, starts.tolist(), ends.tolist(), counts.tolist()))
 
 
-def _check_crcs(payload: bytes, headers: BatchHeaders) -> None:
+def _indexable(run: ConsumedBatch) -> bytes | memoryview:
+    """The payload of a run: small records are found faster in bytes, large ones are not copied."""
+    if len(run.payload) < _LARGE_RECORD_SIZE_BYTES * run.record_count_max:
+        return bytes(run.payload)
+    return run.payload
+
+
+def _check_crcs(payload: bytes | memoryview, headers: BatchHeaders) -> None:
     starts = (headers.positions + CHECKED_OFFSET).tolist()
     crcs, offsets = headers.crcs.tolist(), headers.base_offsets.tolist()
     for start, end, crc, offset in zip(starts, headers.ends.tolist(), crcs, offsets, strict=True):
@@ -128,7 +137,7 @@ def _check_crcs(payload: bytes, headers: BatchHeaders) -> None:
             )
 
 
-def _decompressed(payload: bytes, headers: BatchHeaders) -> list[bytes | memoryview]:
+def _decompressed(payload: bytes | memoryview, headers: BatchHeaders) -> list[bytes | memoryview]:
     view = memoryview(payload)
     pieces: list[bytes | memoryview] = []
     starts = (headers.positions + BATCH_HEADER_SIZE_BYTES).tolist()

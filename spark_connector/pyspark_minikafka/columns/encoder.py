@@ -24,7 +24,7 @@ from .varints import Bytes, Integers, varint_sizes, write_varints
 RECORD_OVERHEAD_SIZE_BYTES_MAX: Final = 5 + 1 + 1 + 5 + 5 + 5 + 1
 """Of a record without headers: length, attributes, two deltas, two sizes, header count."""
 
-_NO_HEADERS: Final = b"\0"
+NO_HEADERS: Final = b"\0"
 
 
 def encode_batches(
@@ -88,7 +88,7 @@ def _payload(
     count = len(values)
     key_sizes = _sizes(keys, count)
     value_sizes = _sizes(values, count)
-    trailers = _trailers(headers)
+    trailers = encode_trailers(headers)
     trailer_sizes = np.ones(count, np.int64) if trailers is None else _sizes(trailers, count)
     payload_sizes = np.maximum(key_sizes, 0) + np.maximum(value_sizes, 0) + trailer_sizes
     bounds = _bounds(payload_sizes + RECORD_OVERHEAD_SIZE_BYTES_MAX, batch_size_bytes_max)
@@ -106,7 +106,7 @@ def _payload(
         *(() if keys is None else (keys,)),
         _fragments((value_sizes,)),
         values,
-        pa.scalar(_NO_HEADERS, pa.binary()) if trailers is None else trailers,
+        pa.scalar(NO_HEADERS, pa.binary()) if trailers is None else trailers,
         pa.scalar(b"", pa.binary()),
         null_handling="replace",
         null_replacement=b"",
@@ -152,7 +152,7 @@ def _fragments(columns: tuple[Integers | None, ...]) -> pa.Array:
     )
 
 
-def _trailers(headers: pa.Array | None) -> pa.Array | None:
+def encode_trailers(headers: pa.Array | None) -> pa.Array | None:
     """The encoded headers of each record; None if no record has any."""
     if headers is None or not pc.sum(pc.list_value_length(headers)).as_py():
         return None

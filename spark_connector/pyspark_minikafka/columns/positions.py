@@ -45,7 +45,7 @@ class Region(NamedTuple):
 
 
 def find_records(
-    buffer: bytes, array: Bytes, regions: Sequence[Region]
+    buffer: bytes | memoryview, array: Bytes, regions: Sequence[Region]
 ) -> tuple[Integers, Integers]:
     """Where the records of all regions begin, in order, and where they end.
 
@@ -130,7 +130,7 @@ def _size(encoded: list[int]) -> int:
     return (value >> 1) + len(encoded)
 
 
-def _walk(buffer: bytes, position: int, count: int, positions: list[int]) -> int:
+def _walk(buffer: bytes | memoryview, position: int, count: int, positions: list[int]) -> int:
     """Find records one by one; returns the end of the last one, -1 if beyond the buffer."""
     append = positions.append
     after_one, first_of_two, second_of_two = _AFTER_ONE, _FIRST_OF_TWO, _SECOND_OF_TWO
@@ -151,7 +151,7 @@ def _walk(buffer: bytes, position: int, count: int, positions: list[int]) -> int
     return position
 
 
-def _after_long(buffer: bytes, position: int) -> int:
+def _after_long(buffer: bytes | memoryview, position: int) -> int:
     """The end of a record whose length has three bytes or more."""
     encoded = buffer[position : position + _LENGTH_SIZE_BYTES_MAX]
     for index, byte in enumerate(encoded):

@@ -35,8 +35,11 @@ class Slots:
         self.ends = self._starts + np.maximum(self._sizes, 0)
 
     def take(self, buffer: pa.Buffer) -> pa.Array:
-        """Copy the byte strings out of the buffer."""
+        """The byte strings: copied out of the buffer, or a slice of it if there is only one."""
         count = len(self._sizes)
+        if count == 1 and self._sizes[0] >= 0:
+            one: NDArray[np.int32] = np.array([self._starts[0], self.ends[0]], np.int32)
+            return pa.BinaryArray.from_buffers(pa.binary(), 1, [None, pa.py_buffer(one), buffer])
         bounds: NDArray[np.int32] = np.empty(2 * count + 1, np.int32)
         bounds[0 : 2 * count : 2] = self._starts
         bounds[1 : 2 * count : 2] = self.ends

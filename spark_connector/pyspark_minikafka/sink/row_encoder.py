@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from minikafka.protocol.records import Compression
 
 from ..columns.encoder import encode_batches
+from ..columns.large_records import encode_large_batches, has_large_values
 from ..kafka_properties import Partitioning
 from .errors import RefusedRowError
 from .input_schema import InputColumns
@@ -124,6 +125,18 @@ class RowEncoder:
         where = self._partitions(topic, keys, len(values), partitions)
         counts = np.bincount(where)
         used = np.flatnonzero(counts).tolist()
+        if not self._compression and has_large_values(values):
+            for partition in used:
+                for payload in encode_large_batches(
+                    keys,
+                    values,
+                    headers,
+                    np.flatnonzero(where == partition).tolist(),
+                    timestamp_ms=self._clock_ms(),
+                    batch_size_bytes_max=self._batch_size_bytes_max,
+                ):
+                    yield _encoded(topic, partition, payload)
+            return
         if len(used) > 1:
             # NumPy sorts 16-bit numbers by radix, which is several times faster.
             small = where.astype(np.uint16) if used[-1] < 1 << 16 else where
@@ -142,8 +155,7 @@ class RowEncoder:
                 batch_size_bytes_max=self._batch_size_bytes_max,
                 compression=self._compression,
             ):
-                (record_count,) = _RECORD_COUNT.unpack_from(payload, _RECORD_COUNT_POSITION)
-                yield EncodedBatch(topic, partition, payload, record_count)
+                yield _encoded(topic, partition, payload)
             first += count
 
     def _partitions(
@@ -189,6 +201,11 @@ class RowEncoder:
             last = random.randrange(partition_count)
         self._last[topic] = (last + used) % partition_count
         return (last + 1) % partition_count
+
+
+def _encoded(topic: str, partition: int, payload: bytearray) -> EncodedBatch:
+    (record_count,) = _RECORD_COUNT.unpack_from(payload, _RECORD_COUNT_POSITION)
+    return EncodedBatch(topic, partition, payload, record_count)
 
 
 def gathered(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[pa.RecordBatch]:

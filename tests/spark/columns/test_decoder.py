@@ -11,6 +11,7 @@ from minikafka_client.core.fetched import ConsumedBatch
 from minikafka_client.errors import CorruptRecordsError
 from pyspark_minikafka.columns import COLUMN_NAMES
 from pyspark_minikafka.columns.decoder import COLUMN_TYPES, decode_runs
+from tests.protocol.records.strategies import RecordInput
 from tests.spark.columns.fetches import PARTITION, Fetch, expected, fetches, microseconds
 from tests.spark.columns.rows import ALL, rows_of
 
@@ -41,6 +42,24 @@ def test_selected_columns_come_in_their_order(fetch: Fetch, columns: list[str]) 
     assert batch.schema.names == columns
     assert [field.type for field in batch.schema] == [COLUMN_TYPES[name] for name in columns]
     assert rows_of(batch) == [{name: row[name] for name in columns} for row in whole]
+
+
+@given(
+    sizes=st.lists(st.integers(3_000, 20_000), min_size=1, max_size=4),
+    nulls=st.sets(st.integers(0, 3)),
+    data=st.data(),
+)
+def test_large_values_are_decoded_unchanged(
+    sizes: list[int], nulls: set[int], data: st.DataObject
+) -> None:
+    records: list[RecordInput] = [
+        (None if number % 2 else b"key", None if number in nulls else bytes([number]) * size, [], 0)
+        for number, size in enumerate(sizes)
+    ]
+    fetch = Fetch(bytes(encode_batch(records)), (), len(records))
+    first = data.draw(st.integers(0, len(records) - 1), "first")
+    run = fetch.run(first, data.draw(st.integers(first, len(records)), "end"))
+    assert rows_of(decode_runs([run], ALL)) == expected(list(run.records), run)
 
 
 @given(first=fetches(batches_max=3), second=fetches(batches_max=3))

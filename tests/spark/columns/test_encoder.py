@@ -19,6 +19,7 @@ from minikafka_client.core.fetched import ConsumedBatch
 from pyspark_minikafka.columns.decoder import decode_runs
 from pyspark_minikafka.columns.encoder import encode_batches
 from pyspark_minikafka.columns.headers import HEADERS_TYPE
+from pyspark_minikafka.columns.large_records import encode_large_batches
 from tests.protocol.records.strategies import RecordInput, record_lists
 from tests.spark.columns.fetches import PARTITION
 
@@ -142,6 +143,36 @@ def test_keys_and_headers_are_optional(inputs: list[RecordInput]) -> None:
     )
     records = decode_records(batch)
     assert [(r.key, r.value, r.headers) for r in records] == [(None, row[1], ()) for row in inputs]
+
+
+@given(
+    inputs=record_lists, cut=st.integers(0, 2), size_bytes_max=st.integers(1, 2_000), data=st.data()
+)
+def test_large_records_are_encoded_in_the_given_order(
+    inputs: list[RecordInput], cut: int, size_bytes_max: int, data: st.DataObject
+) -> None:
+    keys, values, headers = arrays(inputs, cut)
+    rows = data.draw(st.permutations(range(len(inputs))), "rows")
+    batches = list(
+        encode_large_batches(
+            keys,
+            values,
+            headers,
+            rows,
+            timestamp_ms=TIMESTAMP_MS,
+            batch_size_bytes_max=size_bytes_max,
+        )
+    )
+    records = [record for batch in batches for record in decode_records(batch, check_crc=True)]
+    wanted = [inputs[row] for row in rows]
+    assert [(r.key, r.value, list(r.headers), r.timestamp) for r in records] == [
+        (key, value, pairs, TIMESTAMP_MS) for key, value, pairs, _ in wanted
+    ]
+    for batch in batches:
+        header = parse_batch_header(batch)
+        assert header.size_bytes == len(batch)
+        is_small = len(batch) - BATCH_HEADER_SIZE_BYTES <= size_bytes_max
+        assert is_small or header.record_count == 1
 
 
 def test_no_records_make_no_batch() -> None:

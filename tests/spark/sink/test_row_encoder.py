@@ -117,6 +117,25 @@ def _record(row: dict[str, Any]) -> tuple[object, ...]:
     return row["key"], row["value"], named, NOW_MS
 
 
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
+def test_rows_with_large_values_keep_their_order(compression: Compression) -> None:
+    rows = [
+        {"key": b"k%d" % (number % 5), "value": b"%05d" % number * 5_000, "partition": None}
+        for number in range(200)
+    ]
+    batch = pa.RecordBatch.from_pylist(rows)
+    columns = InputColumns(value=1, key=0, partition=2)
+    found = encode([batch], columns, "b", batch_size_bytes_max=100_000, compression=compression)
+    assert len(found) > 1
+    for (_, partition), records in found.items():
+        wanted = [
+            (row["key"], row["value"])
+            for row in rows
+            if partition_for_key(row["key"], PARTITIONS["b"]) == partition
+        ]
+        assert [(each.key, each.value) for each in records] == wanted
+
+
 def test_rows_without_a_key_stick_to_a_partition_and_then_go_to_the_next() -> None:
     batch = rows_of([{"value": b"x" * 1_000} for _ in range(1_200)])
     columns = InputColumns(value=1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from minikafka_client.types import EARLIEST, LATEST, OffsetAndTimestamp, TopicPartition
 from pyspark_minikafka.lookups import Found, Lookups, MissingTopicsError
+from pyspark_minikafka.ranges import OffsetRange
 
 
 @dataclass
@@ -61,6 +62,9 @@ class Table(Lookups):
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         self.asked_for_epochs += len(epochs)
         return {each: dict(self.logs[each].epoch_ends).get(e, -1) for each, e in epochs.items()}
+
+    def sized(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        return ranges
 
     def append(self, records: int, partitions: Collection[TopicPartition] | None = None) -> None:
         """Append a number of records to each partition."""

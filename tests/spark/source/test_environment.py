@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -30,6 +31,29 @@ def test_the_source_module_imports_only_spark() -> None:
     before = imported_by("import pyspark.sql.datasource, pyspark.sql.types")
     more = imported_by("from pyspark_minikafka import DefaultSource") - before
     assert {name for name in more if not name.startswith("pyspark")} == set()
+
+
+def test_planning_a_read_imports_neither_the_sink_nor_the_modules_of_tasks() -> None:
+    options = "{'kafka.bootstrap.servers': 'b:1', 'subscribe': 't'}"
+    found = imported_by(
+        "from pyspark_minikafka import DefaultSource\n"
+        f"source = DefaultSource({options})\n"
+        "source.reader(source.schema())\n"
+        "source.streamReader(source.schema()).initialOffset()\n"
+    )
+    unwanted = (
+        "minikafka_client.core.fetcher",
+        "minikafka_client.core.sender",
+        "minikafka_client.plans.transactions",
+        "minikafka_client.sync.admin",
+        "pyspark_minikafka.columns.decoder",
+        "pyspark_minikafka.sink",
+    )
+    assert found.intersection(unwanted) == set()
+
+
+def test_the_version_is_the_one_that_is_installed() -> None:
+    assert connector_version() == version("minikafka")
 
 
 def test_the_package_has_no_other_names() -> None:

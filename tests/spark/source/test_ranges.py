@@ -63,6 +63,26 @@ def test_small_partitions_share_a_task_and_large_ones_do_not() -> None:
     assert sorted(tasks) == sorted([(ranges[1],), (ranges[0], ranges[2], ranges[3]), (ranges[4],)])
 
 
+def test_ranges_of_large_records_share_a_task_only_up_to_its_size() -> None:
+    ranges = [span(index, 0, 40)._replace(record_size_bytes=1024 * 1024) for index in range(4)]
+    tasks = plan_tasks(
+        ranges,
+        min_partitions=None,
+        max_records_per_partition=None,
+        min_records_per_task=2 * 40 * 1024,
+    )
+    assert tasks == [tuple(ranges[:2]), tuple(ranges[2:])]
+
+
+def test_pieces_of_a_range_keep_the_size_of_its_records() -> None:
+    whole = span(0, 0, 100)._replace(record_size_bytes=5_000)
+    for parts in (1, 3):
+        tasks = plan_tasks(
+            [whole], min_partitions=parts, max_records_per_partition=10, min_records_per_task=1
+        )
+        assert {piece.record_size_bytes for task in tasks for piece in task} == {5_000}
+
+
 def test_sharing_keeps_the_wanted_number_of_tasks() -> None:
     ranges = [span(index, 0, 10) for index in range(4)]
     for wanted in (1, 2, 3, 4):

@@ -152,7 +152,20 @@ def test_small_batches_are_joined_and_large_ones_are_not() -> None:
     assert list(joined([], SCHEMA)) == []
 
 
-def test_short_ranges_are_fetched_in_small_pieces() -> None:
-    assert fetch_size_bytes([(0, 1)]) == 64 * 1024
-    assert fetch_size_bytes([(0, 1), (1_000, 2_000)]) == 1_000 * 1024
-    assert fetch_size_bytes([(0, 1_000_000)]) == 4 * 1024 * 1024
+@pytest.mark.parametrize(
+    ("ranges", "size_bytes"),
+    [
+        ([(1, 100)], 64 * 1024),
+        ([(1, 100), (1_000, 1_000)], 1_000 * 1024),
+        ([(4, 200_000)], 4 * 200_000),
+        ([(1_000_000, 100)], 4 * 1024 * 1024),
+    ],
+)
+def test_a_fetch_is_not_much_larger_than_the_range(
+    ranges: list[tuple[int, int]], size_bytes: int
+) -> None:
+    given = [
+        OffsetRange(TopicPartition("t", number), 5, 5 + count, record_size_bytes)
+        for number, (count, record_size_bytes) in enumerate(ranges)
+    ]
+    assert abs(fetch_size_bytes(given) - size_bytes) <= 1024
