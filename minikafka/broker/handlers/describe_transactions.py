@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import describe_transactions
 from ..replicas.partition import PartitionError
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -22,7 +23,9 @@ async def handle(
 ) -> describe_transactions.Response:
     del context
     return describe_transactions.Response(
-        transaction_states=[_describe(broker, one) for one in request.transactional_ids]
+        transaction_states=await Pace(broker.clock.monotonic).every(
+            _describe(broker, one) for one in request.transactional_ids
+        )
     )
 
 

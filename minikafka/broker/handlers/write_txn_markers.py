@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import write_txn_markers
 from ..coordinators.markers import Marker
+from ..system.pace import PIECE_ENTRIES, Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -22,12 +25,15 @@ async def handle(
     broker: Broker, context: RequestContext, request: write_txn_markers.Request
 ) -> write_txn_markers.Response:
     del context
+    pace = Pace(broker.clock.monotonic)
     return write_txn_markers.Response(
-        markers=[await _write(broker, one) for one in request.markers]
+        markers=[await _write(broker, one, pace) async for one in pace.each(request.markers)]
     )
 
 
-async def _write(broker: Broker, asked: write_txn_markers.Marker) -> write_txn_markers.MarkerResult:
+async def _write(
+    broker: Broker, asked: write_txn_markers.Marker, pace: Pace
+) -> write_txn_markers.MarkerResult:
     marker = Marker(
         asked.producer_id,
         asked.producer_epoch,
@@ -35,11 +41,20 @@ async def _write(broker: Broker, asked: write_txn_markers.Marker) -> write_txn_m
         asked.transaction_version,
         asked.transaction_result,
     )
-    places = [(topic.name, number) for topic in asked.topics for number in topic.partition_indexes]
-    if asked.producer_id < 0 or asked.producer_epoch < 0:
-        codes = dict.fromkeys(places, ErrorCode.INVALID_REQUEST)
-    else:
-        codes = dict(zip(places, await broker.markers.write_and_wait(marker, places), strict=True))
+    places = [
+        (topic.name, number)
+        async for topic in pace.each(asked.topics)
+        async for number in pace.each(topic.partition_indexes)
+    ]
+    is_valid = asked.producer_id >= 0 and asked.producer_epoch >= 0
+    codes: dict[tuple[str, int], ErrorCode] = {}
+    for start in range(0, len(places), PIECE_ENTRIES):
+        piece = places[start : start + PIECE_ENTRIES]
+        found = [ErrorCode.INVALID_REQUEST] * len(piece)
+        if is_valid:
+            found = await broker.markers.write_and_wait(marker, piece)
+        codes.update(zip(piece, found, strict=True))
+        await trio.lowlevel.checkpoint()
     return write_txn_markers.MarkerResult(
         producer_id=asked.producer_id,
         topics=[
@@ -49,9 +64,9 @@ async def _write(broker: Broker, asked: write_txn_markers.Marker) -> write_txn_m
                     write_txn_markers.PartitionResult(
                         partition_index=number, error_code=codes[topic.name, number]
                     )
-                    for number in topic.partition_indexes
+                    async for number in pace.each(topic.partition_indexes)
                 ],
             )
-            for topic in asked.topics
+            async for topic in pace.each(asked.topics)
         ],
     )
