@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import describe_groups
 from ..replicas.partition import PartitionError
-from ..system.pace import paced
+from ..system.pace import Pace
 from .authorization import GROUP_OPERATIONS
 
 if TYPE_CHECKING:
@@ -19,7 +19,10 @@ async def handle(
     broker: Broker, context: RequestContext, request: describe_groups.Request
 ) -> describe_groups.Response:
     found: list[describe_groups.DescribedGroup] = []
-    async for group_id in paced(request.groups, broker.clock.monotonic):
+    pace = Pace(broker.clock.monotonic)
+    # One that is named twice is described once: it may have any number of members.
+    group_ids = {group_id: None async for group_id in pace.each(request.groups)}
+    async for group_id in pace.each(group_ids):
         try:
             group = broker.groups.shard(group_id).describe(group_id, context.api_version)
         except PartitionError as error:

@@ -28,7 +28,9 @@ async def handle(
             describe_producers.TopicResponse(
                 name=topic.name,
                 partitions=await pace.every(
-                    _describe(broker, topic.name, one) for one in topic.partition_indexes
+                    # One that is named twice is described once: it may have many producers.
+                    _describe(broker, topic.name, one)
+                    for one in dict.fromkeys(topic.partition_indexes)
                 ),
             )
             async for topic in pace.each(request.topics)

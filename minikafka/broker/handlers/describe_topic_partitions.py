@@ -8,6 +8,7 @@ requested names, if there are any. Eligible leader replicas are those of KIP-966
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING
 
 from ...metadata.image import TopicImage
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from ..broker import Broker
     from ..control.request_context import RequestContext
 
+_SORTED_AT_ONCE = 10_000
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: describe_topic_partitions.Request
@@ -31,7 +34,7 @@ async def handle(
     del context
     pace = Pace(broker.clock.monotonic)
     asked = {topic.name async for topic in pace.each(request.topics)}
-    names = sorted(asked or broker.image.topics)
+    names = await _sorted(list(asked or broker.image.topics), pace)
     first_partition = 0
     if request.cursor is not None:
         start = request.cursor.topic_name
@@ -42,6 +45,14 @@ async def handle(
             first_partition = request.cursor.partition_index
     limit = min(request.response_partition_limit, broker.config.max_request_partition_size_limit)
     return await _page(broker, names, first_partition, max(1, limit), pace)
+
+
+async def _sorted(names: list[str], pace: Pace) -> list[str]:
+    pieces = [
+        sorted(names[start : start + _SORTED_AT_ONCE])
+        async for start in pace.each(range(0, len(names), _SORTED_AT_ONCE))
+    ]
+    return pieces[0] if len(pieces) == 1 else await pace.every(heapq.merge(*pieces))
 
 
 async def _page(

@@ -22,10 +22,11 @@ async def handle(
     broker: Broker, context: RequestContext, request: describe_transactions.Request
 ) -> describe_transactions.Response:
     del context
+    pace = Pace(broker.clock.monotonic)
+    # One that is named twice is described once: it may have any number of partitions.
+    wanted = {one: None async for one in pace.each(request.transactional_ids)}
     return describe_transactions.Response(
-        transaction_states=await Pace(broker.clock.monotonic).every(
-            _describe(broker, one) for one in request.transactional_ids
-        )
+        transaction_states=await pace.every(_describe(broker, one) for one in wanted)
     )
 
 

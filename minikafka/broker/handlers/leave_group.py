@@ -24,5 +24,5 @@ async def handle(
         )
         answered += answer.members
         if answer.error_code != ErrorCode.NONE or len(answered) >= len(members):
-            answer.members = answered
+            request.members, answer.members = members, answered
             return answer

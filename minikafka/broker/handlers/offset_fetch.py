@@ -59,7 +59,18 @@ async def handle(
         )
     if sum(len(topic.partitions) for topic in found.topics) <= PIECE_ENTRIES:
         return single_group_response(found)
-    return await broker.run_in_thread(partial(single_group_response, found))
+    return await broker.run_in_thread(partial(_single, found))
+
+
+def _single(found: offset_fetch.ResponseGroup) -> offset_fetch.Response:
+    """In a thread, for many partitions, which are freed piece by piece."""
+    response = single_group_response(found)
+    for topic in found.topics:
+        while topic.partitions:
+            del topic.partitions[-PIECE_ENTRIES:]
+    while found.topics:
+        del found.topics[-PIECE_ENTRIES:]
+    return response
 
 
 def _shard(broker: Broker, group_id: str, require_stable: bool) -> GroupShard:

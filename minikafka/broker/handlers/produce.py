@@ -155,13 +155,15 @@ class _Appends:
         """Append to more than one partition, in turns that stay short."""
         broker, request = self._broker, self._request
         pace = Pace(broker.clock.monotonic)
-        wanted = await pace.every(
-            (topic, asked) for topic in request.topic_data for asked in topic.partition_data
-        )
+        wanted = [
+            (topic, asked)
+            async for topic in pace.each(request.topic_data)
+            for asked in topic.partition_data
+        ]
         if await pace.repeated((one.name or one.topic_id, asked.index) for one, asked in wanted):
             return await self._refuse_repeated(pace)
         batch = broker.replicas.follower_batch if request.acks == _ACKS_ALL else _NO_BATCHING
-        if len(wanted) <= _PARTITIONS_PER_TURN:
+        if max(len(wanted), len(request.topic_data)) <= _PARTITIONS_PER_TURN:
             with batch:
                 return self.append_all()
         answers: list[produce.PartitionResponse] = []

@@ -32,6 +32,8 @@ TURN_SECONDS_MAX: Final = 0.1
 ENVIRONMENT_VARIABLE: Final = "MINIKAFKA_TURN_WARNING_MS"
 """Milliseconds. A broker that has it warns of longer turns, and says at its end which was the
 longest; `minikafka.testing` lets the test fail in which such a warning is found."""
+LONG_TURN: Final = "in one turn"
+"""What warnings of long turns are recognised by."""
 _COLLECTION: Final = "the garbage collector"
 
 
@@ -42,7 +44,7 @@ class Turn(NamedTuple):
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.task} ran for {self.seconds * 1000:.0f} ms in one turn"
+        return f"{self.task} ran for {self.seconds * 1000:.0f} ms {LONG_TURN}"
 
 
 class TurnWatch(trio.abc.Instrument):
