@@ -5,6 +5,7 @@
 #   TEST_WORKERS=0                one process, for a debugger
 #   OLD=113e00c                  where `make upgrade-test` begins
 #   SEEDS=100 FIRST=7             which seeds `make simulate` runs (BROKER_SEEDS of whole brokers)
+#   FRAMES=1000 BATCHES=1000      how much `make fuzz` sends (SET=name=value: a broker setting; SEED=7)
 #   NIGHTLY=1                     ten times as many seeds, and others every night
 
 PYTHON ?= python3
@@ -32,7 +33,7 @@ TYPED_FILES := $(shell find $(PACKAGES) -name __pycache__ -prune -o \( -name '*.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo bench test test-fast simulate check lint format-check mypy pyright imports format coverage \
+.PHONY: help env demo bench test test-fast simulate fuzz check lint format-check mypy pyright imports format coverage \
   constraints clean
 
 help:  ## list the targets
@@ -92,6 +93,14 @@ simulate: $(DEV_ENV)  ## run SEEDS=1000 seeds of each simulation, beginning with
 	$(BIN)/python -m tests.simulation.transactions --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.brokers --seeds $(BROKER_SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.brokers.transactions --seeds $(BROKER_SEEDS) --first $(FIRST)
+
+FRAMES ?= 100000
+BATCHES ?= 100000
+SEED ?= 0
+
+fuzz: $(DEV_ENV)  ## send FRAMES=100000 hostile frames and BATCHES=100000 hostile record batches to a broker
+	$(BIN)/python -m tests.interop.fuzz_campaign --frames $(FRAMES) --batches $(BATCHES) --seed $(SEED) \
+	  $(addprefix --set ,$(SET))
 
 upgrade-test: $(DEV_ENV)  ## upgrade a cluster from the commit OLD= to this code, broker by broker, under load
 	$(BIN)/python -m tests.upgrade.rolling $(OLD)

@@ -11,7 +11,7 @@ from typing import Final
 from minikafka.testing import Cluster
 
 from .load.cluster_admin import is_healthy, leaders, metadata_leader, prefer_first_replicas
-from .processes import ProcessFailedError, check_stop
+from .processes import WATCHED, ProcessFailedError, check_stop
 
 HEALTHY_SECONDS_MAX: Final = 60.0
 _LOOK_AGAIN_SECONDS: Final = 0.02
@@ -21,7 +21,7 @@ class MeasuredCluster(Cluster):
     """A cluster with Kafka's defaults, in a directory in `folder`."""
 
     def __init__(self, folder: Path, brokers: int) -> None:
-        super().__init__(brokers, directory=folder / "cluster", defaults={})
+        super().__init__(brokers, directory=folder / "cluster", defaults={}, environment=WATCHED)
 
     @property
     def ready_seconds(self) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Generator, Mapping
@@ -24,6 +25,9 @@ from minikafka.testing.process import ServerProcess, wait_until_ready
 ROOT = Path(__file__).resolve().parent.parent
 LOAD_SECONDS_MAX = 600.0
 _STDERR_SHOWN_CHARACTERS_MAX = 2000
+WATCHED = {"MINIKAFKA_TURN_WARNING_MS": "100"}
+"""The brokers measure the turns of their event loops, which costs about a microsecond for each."""
+_TURN = re.compile(r"\S.* ran for (\d+) ms in one turn$")
 
 
 class ProcessFailedError(Exception):
@@ -48,6 +52,17 @@ def cpu_seconds(pid: int) -> float:
     return float(times.user + times.system)
 
 
+def longest_turn(folder: Path) -> str:
+    """The longest turn that the logs of brokers in a folder tell of, or nothing."""
+    found: dict[str, int] = {}
+    for log in folder.rglob("broker.log"):
+        for line in log.read_text(errors="replace").splitlines():
+            turn = _TURN.search(line.rpartition(": ")[2])
+            if turn is not None:
+                found[turn[0]] = int(turn[1])
+    return max(found, key=found.__getitem__, default="")
+
+
 @contextmanager
 def broker(folder: Path, settings: Mapping[str, Setting] | None = None) -> Generator[Broker]:
     """Run a broker during a block, with Kafka's defaults and its data and log in a folder.
@@ -57,7 +72,7 @@ def broker(folder: Path, settings: Mapping[str, Setting] | None = None) -> Gener
     Raises:
         ProcessFailedError: it did not stop cleanly after the block.
     """
-    with testing.broker(settings, directory=folder, defaults={}) as server:
+    with testing.broker(settings, directory=folder, defaults={}, environment=WATCHED) as server:
         yield server
         check_stop(server.stop(), server.log_path)
 

@@ -49,6 +49,7 @@ def _workload_as_json(result: Result) -> dict[str, Any]:
         "error": result.error,
         "seconds": result.seconds,
         "others_cpus": result.others_cpus,
+        "longest_turn": result.longest_turn,
         "figures": [_figure_as_json(measured) for measured in result.figures],
         "rounds": [dict(measures) for measures in result.rounds],
     }
@@ -119,4 +120,6 @@ def _table(result: Result) -> RenderableType:
         f"{result.others_cpus:.2f} processors busy with other work",
         style="dim",
     )
+    if result.longest_turn:
+        foot.append(f"\nof the brokers, {result.longest_turn}")
     return Group(head, table, foot)

@@ -49,6 +49,7 @@ class Result:
         figures: one for each of the workload's.
         error: why it did not finish, or None.
         others_cpus: processors that were busy with work that was not ours, on average.
+        longest_turn: the longest turn of a broker's event loop, in its own words; "" if none ran.
     """
 
     workload: Workload
@@ -57,6 +58,7 @@ class Result:
     figures: Sequence[Measured] = field(default_factory=tuple)
     error: str | None = None
     others_cpus: float = 0.0
+    longest_turn: str = ""
 
     @property
     def is_met(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from .environment import OthersClock
+from .processes import longest_turn
 from .results import Result, judge
 from .workload import Round, Run, Workload
 
@@ -54,6 +55,7 @@ def run_one(
         error = f"{type(failure).__name__}: {failure}"
         run.say(error)
     finally:
+        longest = longest_turn(folder)
         shutil.rmtree(folder, ignore_errors=True)
     return Result(
         workload=workload,
@@ -62,4 +64,5 @@ def run_one(
         figures=figures,
         error=error,
         others_cpus=others.cpus(),
+        longest_turn=longest,
     )

@@ -1,4 +1,4 @@
-"""What holds for every test: hypothesis' profiles, and on CI a skipped test is a failed test.
+"""What holds for every test: hypothesis' profiles, short turns, and on CI a skipped test fails.
 
 Fixtures live beside the tests that use them.
 """
@@ -9,6 +9,10 @@ from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Every broker that a test starts says so when it keeps its clients waiting, and the test fails
+# (`minikafka.broker.system.turns`). It is processor time, so a busy machine does not matter.
+os.environ.setdefault("MINIKAFKA_TURN_WARNING_MS", "100")
 
 ON_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)

@@ -45,6 +45,7 @@ __all__ = [
     "create_topics",
     "delete_topics",
     "grow_topics",
+    "partitions_wanted",
     "topic_name_problem",
 ]
 
@@ -86,8 +87,17 @@ def create_topics(
     topics: Sequence[create_topics_api.CreatableTopic],
     placement: Placement,
     new_topic_id: Callable[[], bytes],
+    *,
+    partitions_max: int = PARTITIONS_PER_REQUEST_MAX,
 ) -> Decision[list[tuple[str, TopicImage | Refusal]]]:
     """Create topics, each on its own: an invalid one does not stop the others (CreateTopics).
+
+    Args:
+        image: before the decision.
+        topics: what is wanted.
+        placement: where replicas may be.
+        new_topic_id: makes an id.
+        partitions_max: fewer than a request may create, if this is only a part of it.
 
     Returns:
         For each name the topic as it will be, or a refusal; a name that was given more than once
@@ -103,11 +113,11 @@ def create_topics(
         if name in results:
             continue
         # Topics that turn out to be invalid count, too, for the time that it takes to find out.
-        partitions += max(1, _partitions_wanted(topic, placement))
+        partitions += max(1, partitions_wanted(topic, placement))
         other = metrics.get(metric_name(name))
         if times[name] > 1:
             results[name] = _DUPLICATE_NAME
-        elif partitions > PARTITIONS_PER_REQUEST_MAX:
+        elif partitions > partitions_max:
             results[name] = _TOO_MANY_PARTITIONS
         elif other is not None:
             results[name] = _collision(name, other)
@@ -120,7 +130,8 @@ def create_topics(
     return Decision(records, list(results.items()))
 
 
-def _partitions_wanted(topic: create_topics_api.CreatableTopic, placement: Placement) -> int:
+def partitions_wanted(topic: create_topics_api.CreatableTopic, placement: Placement) -> int:
+    """How many partitions a topic is to have, whether it may or not."""
     if topic.assignments:
         return len(topic.assignments)
     return placement.partitions_default if topic.num_partitions == -1 else topic.num_partitions

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .brokers import Broker
+from .brokers import Broker, LongTurnError
 from .clusters import Cluster, NodeOptions
 from .process import BrokerStartError
 from .settings import DEFAULTS, Setting
@@ -30,6 +30,7 @@ __all__ = [
     "Broker",
     "BrokerStartError",
     "Cluster",
+    "LongTurnError",
     "NodeOptions",
     "Setting",
     "broker",

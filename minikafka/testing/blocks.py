@@ -20,6 +20,9 @@ class Block(ABC):
     def close(self) -> None:
         """End it, whatever it takes."""
 
+    def judge(self) -> None:  # noqa: B027 - most have nothing to complain of
+        """Raise what the block has to answer for after its end, unless it failed anyway."""
+
     @abstractmethod
     def explain(self, error: BaseException) -> None:
         """Add to an error of the block what may have caused it."""
@@ -41,6 +44,8 @@ class Block(ABC):
         if isinstance(exc, Exception):
             self.explain(exc)
         self.close()
+        if exc is None:
+            self.judge()
 
     async def __aenter__(self) -> Self:
         return await trio.to_thread.run_sync(self.__enter__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,15 @@ _SERVE: Final = (sys.executable, "-m", "minikafka", "serve")
 # As a variable, because tests of upgrades start versions that do not have the option.
 _UNTIL_STDIN_CLOSES: Final = {"MINIKAFKA_UNTIL_STDIN_CLOSES": "1"}
 
+# What `minikafka.broker.system.turns` has to say of long turns, and when. It is not imported,
+# because a test that only wants a broker need not load one.
+_LONG_TURNS_ARE_WATCHED: Final = "MINIKAFKA_TURN_WARNING_MS"
+_LONG_TURN: Final = " ms in one turn"
+
+
+class LongTurnError(AssertionError):
+    """A broker kept its clients waiting; see `minikafka.broker.system.turns`."""
+
 
 class Broker(Block):
     """``minikafka serve``, to be started, killed, paused and started again.
@@ -26,6 +36,9 @@ class Broker(Block):
 
     Attributes:
         name: what errors call it.
+        long_turns: after the block, what its log says of turns that took too long. There is
+            something only where the environment variable ``MINIKAFKA_TURN_WARNING_MS`` says how
+            long a turn may take; then the end of the block raises `LongTurnError`.
     """
 
     def __init__(
@@ -50,6 +63,7 @@ class Broker(Block):
         self._environment = {**_UNTIL_STDIN_CLOSES, **(environment or {})}
         self._process: ServerProcess | None = None
         self._is_paused = False
+        self.long_turns: list[str] = []
 
     # --- what it is ---
 
@@ -194,7 +208,19 @@ class Broker(Block):
         """Give back the port and the temporary directory of a broker that does not run."""
         if self._address is not None:
             self._address.release()
+        if _LONG_TURNS_ARE_WATCHED in os.environ and self._address is not None:
+            lines = self.log().splitlines()
+            self.long_turns = [one for one in lines if _LONG_TURN in one and " WARNING " in one]
         self._workspace.remove()
+
+    def judge(self) -> None:
+        """Fail if it kept its clients waiting, where that is watched.
+
+        Raises:
+            LongTurnError: some of its turns took too long.
+        """
+        if self.long_turns:
+            raise LongTurnError(f"{self.name} had long turns:\n" + "\n".join(self.long_turns))
 
     def explain(self, error: BaseException) -> None:
         """Add the end of its log to an error."""

@@ -261,6 +261,11 @@ class Cluster(Block):
                 address.release()
             self._workspace.remove()
 
+    def judge(self) -> None:
+        """Fail if a node kept its clients waiting; see `Broker.judge`."""
+        for node in self._nodes.values():
+            node.judge()
+
     def explain(self, error: BaseException) -> None:
         """Add the ends of all logs to an error."""
         for node in self._nodes.values():

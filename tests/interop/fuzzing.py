@@ -11,6 +11,8 @@ from minikafka.protocol import records as record_format
 from minikafka.protocol.api import ApiKey, request_class
 from minikafka.protocol.fields import Field, Struct, struct_fields
 from minikafka.protocol.frames import encode_request
+from minikafka.testing.wire import TIMEOUT_S
+from tests.kit.wire import Wire
 from tests.protocol.instances import Case, random_message
 
 KNOWN = ("fuzz-a", "fuzz-b")
@@ -21,6 +23,10 @@ SETTINGS = ("retention.ms", "cleanup.policy", "segment.bytes", "max.message.byte
 SMALL = (0, 0, 1, 1, 2, 3, -1, -2)
 TIMES = (-1, 0, 1000, 1_700_000_000_000, 2**63 - 1)
 HUGE_COUNTS = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x7f\xff", b"\xff\xff\xff\x7f")
+
+FOLLOWER_ID = b"\x7f\xff\xff\x01"
+FOLLOWER = b"\x00\x00\x00\x0a" + b"\x00\x12\x00\x00" + FOLLOWER_ID + b"\xff\xff"
+"""ApiVersions 0: sent behind every frame, so that there is an answer if the connection lives on."""
 
 # Almost always so: other values would keep a correct broker busy, or have it refuse all the rest.
 TAMED: dict[str, Any] = {
@@ -176,3 +182,47 @@ def frames(case: Case, dice: random.Random, topic_ids: list[bytes], count: int) 
         frame = plausible_frame(case, dice, topic_ids)
         yield frame
         yield damaged_frame(frame, dice)
+
+
+class Attacker:
+    """Sends bytes, on a new connection whenever the broker closed the last one.
+
+    Args:
+        address: ``HOST:PORT`` of the broker.
+
+    Attributes:
+        answered: how many frames had an answer.
+        refused: after how many the connection was closed.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._wire: Wire | None = None
+        self.answered = 0
+        self.refused = 0
+
+    def send(self, frame: bytes, timeout_s: float = TIMEOUT_S) -> None:
+        """Send a frame; returns when the broker has dealt with it.
+
+        Raises:
+            TimeoutError: there was no answer, and the connection stayed open.
+        """
+        wire = self._wire = self._wire or Wire(self._address)
+        wire.socket.settimeout(timeout_s)
+        try:
+            wire.socket.sendall(frame + FOLLOWER)
+            answer = wire.receive_frame()
+            if answer is not None and answer[:4] != FOLLOWER_ID:
+                self.answered += 1
+            while answer is not None and answer[:4] != FOLLOWER_ID:
+                answer = wire.receive_frame()
+        except ConnectionError:
+            answer = None
+        if answer is None:
+            self.refused += 1
+            self.hang_up()
+
+    def hang_up(self) -> None:
+        if self._wire is not None:
+            self._wire.socket.close()
+            self._wire = None

@@ -15,7 +15,17 @@ from minikafka.broker.handlers import API_TABLE
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.messages import fetch, list_offsets, metadata, produce
 from minikafka.protocol.records import Compression, encode_batch
-from tests.interop.fuzzing import KNOWN, TIMES, batch, every_case, frames, garbage
+from tests.interop.fuzzing import (
+    FOLLOWER,
+    FOLLOWER_ID,
+    KNOWN,
+    TIMES,
+    Attacker,
+    batch,
+    every_case,
+    frames,
+    garbage,
+)
 from tests.kit.live import JudgedBroker
 from tests.kit.waiting import work_until
 from tests.kit.wire import Wire, fetch_request, one_batch, produce_request
@@ -25,10 +35,6 @@ GROWTH_BYTES_MAX = 48 * MIB
 """How much memory a broker may take beyond what it had when it was ready."""
 
 FRAMES_PER_VERSION = 12
-FOLLOWER_ID = b"\x7f\xff\xff\x01"
-FOLLOWER = b"\x00\x00\x00\x0a" + b"\x00\x12\x00\x00" + FOLLOWER_ID + b"\xff\xff"
-"""ApiVersions 0: sent behind every frame, so that there is an answer if the connection lives on."""
-
 BUSY = {
     "offsets.topic.num.partitions": "4",
     "group.min.session.timeout.ms": "100",
@@ -109,45 +115,9 @@ def connections(target: Target, count: int) -> Generator[list[Wire]]:
         yield [stack.enter_context(Wire(target.broker.bootstrap)) for _ in range(count)]
 
 
-class Attacker:
-    """Sends bytes, on a new connection whenever the broker closed the last one.
-
-    Attributes:
-        answered: how many frames had an answer.
-        refused: after how many the connection was closed.
-    """
-
-    def __init__(self, target: Target) -> None:
-        self._address = target.broker.bootstrap
-        self._wire: Wire | None = None
-        self.answered = 0
-        self.refused = 0
-
-    def send(self, frame: bytes) -> None:
-        """Send a frame; returns when the broker has dealt with it."""
-        wire = self._wire = self._wire or Wire(self._address)
-        try:
-            wire.socket.sendall(frame + FOLLOWER)
-            answer = wire.receive_frame()
-            if answer is not None and answer[:4] != FOLLOWER_ID:
-                self.answered += 1
-            while answer is not None and answer[:4] != FOLLOWER_ID:
-                answer = wire.receive_frame()
-        except ConnectionError:
-            answer = None
-        if answer is None:
-            self.refused += 1
-            self.hang_up()
-
-    def hang_up(self) -> None:
-        if self._wire is not None:
-            self._wire.socket.close()
-            self._wire = None
-
-
 @pytest.mark.parametrize("api_key", list(API_TABLE), ids=lambda key: ApiKey(key).name.lower())
 def test_requests_of_every_version_with_edges_and_damage(api_key: int, target: Target) -> None:
-    attacker = Attacker(target)
+    attacker = Attacker(target.broker.bootstrap)
     for case in every_case():
         if api_key == case.message.API_KEY:
             dice = random.Random(str(case))

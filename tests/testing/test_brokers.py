@@ -17,6 +17,7 @@ import trio
 
 from minikafka import testing
 from minikafka.protocol.messages import metadata
+from minikafka.testing import LongTurnError
 from minikafka.testing.process import ServerProcess, wait_until_ready
 from minikafka.testing.settings import assignments
 from minikafka.testing.wire import Wire
@@ -282,3 +283,11 @@ def test_a_server_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     process.ask_to_stop()
     assert process.wait(timeout_s=0.1) == -signal.SIGKILL
     assert process.exit_code == -signal.SIGKILL
+
+
+def test_a_broker_that_keeps_its_clients_waiting_fails_the_test_where_that_is_watched() -> None:
+    environment = {"MINIKAFKA_TURN_WARNING_MS": "0.001"}
+    kafka = testing.broker(environment=environment)
+    with pytest.raises(LongTurnError, match="ran for"), kafka:
+        AdminClient(kafka.bootstrap).close()
+    assert "longest of all" not in str(kafka.long_turns)

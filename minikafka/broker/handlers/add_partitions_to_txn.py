@@ -14,6 +14,7 @@ from ...coordinator.transaction import AddPartitions, TopicPartition
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import add_partitions_to_txn
 from ..replicas.partition import PartitionError
+from ..system.pace import Pace
 from .transaction_errors import fenced_error
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _ABORTABLE_FIRST = 5
 async def handle(
     broker: Broker, context: RequestContext, request: add_partitions_to_txn.Request
 ) -> add_partitions_to_txn.Response:
-    version = context.api_version
+    version, pace = context.api_version, Pace(broker.clock.monotonic)
     if version < _MANY_FIRST:
         single = add_partitions_to_txn.Transaction(
             transactional_id=request.v3_and_below_transactional_id,
@@ -36,41 +37,41 @@ async def handle(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        results = await _add(broker, single, version)
+        results = await _add(broker, single, version, pace)
         return add_partitions_to_txn.Response(results_by_topic_v3_and_below=results)
     return add_partitions_to_txn.Response(
         results_by_transaction=[
             add_partitions_to_txn.Result(
                 transactional_id=one.transactional_id,
-                topic_results=await _add(broker, one, version),
+                topic_results=await _add(broker, one, version, pace),
             )
-            for one in request.transactions
+            async for one in pace.each(request.transactions)
         ]
     )
 
 
 async def _add(
-    broker: Broker, asked: add_partitions_to_txn.Transaction, version: int
+    broker: Broker, asked: add_partitions_to_txn.Transaction, version: int, pace: Pace
 ) -> list[add_partitions_to_txn.TopicResult]:
+    wanted = {
+        (topic.name, number): None
+        async for topic in pace.each(asked.topics)
+        async for number in pace.each(topic.partitions)
+    }
     unknown = {
-        (topic.name, number)
-        for topic in asked.topics
-        for number in topic.partitions
-        if not _exists(broker, topic.name, number)
+        place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        async for place in pace.each(wanted)
+        if not _exists(broker, *place)
     }
     if unknown:
-        return _results(
-            asked.topics,
-            dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-            ErrorCode.OPERATION_NOT_ATTEMPTED,
-        )
+        return await _results(asked.topics, unknown, ErrorCode.OPERATION_NOT_ATTEMPTED, pace)
     if not asked.transactional_id:
-        return _results(asked.topics, {}, ErrorCode.INVALID_REQUEST)
+        return await _results(asked.topics, {}, ErrorCode.INVALID_REQUEST, pace)
     command = AddPartitions(
         asked.transactional_id,
         asked.producer_id,
         asked.producer_epoch,
-        tuple((topic.name, number) for topic in asked.topics for number in topic.partitions),
+        tuple(wanted),
         verifies_only=asked.verify_only,
         transaction_version=2 if version >= _MANY_FIRST and not asked.verify_only else 0,
     )
@@ -80,7 +81,8 @@ async def _add(
         code = error.error_code
     if code is ErrorCode.INVALID_TXN_STATE and asked.verify_only and version >= _ABORTABLE_FIRST:
         code = ErrorCode.TRANSACTION_ABORTABLE
-    return _results(asked.topics, {}, fenced_error(code, knows_fenced=version >= _FENCED_FIRST))
+    code = fenced_error(code, knows_fenced=version >= _FENCED_FIRST)
+    return await _results(asked.topics, {}, code, pace)
 
 
 def _exists(broker: Broker, topic: str, number: int) -> bool:
@@ -88,10 +90,11 @@ def _exists(broker: Broker, topic: str, number: int) -> bool:
     return image is not None and 0 <= number < len(image.partitions)
 
 
-def _results(
+async def _results(
     topics: list[add_partitions_to_txn.Topic],
     codes: dict[TopicPartition, ErrorCode],
     others: ErrorCode,
+    pace: Pace,
 ) -> list[add_partitions_to_txn.TopicResult]:
     return [
         add_partitions_to_txn.TopicResult(
@@ -101,8 +104,8 @@ def _results(
                     partition_index=number,
                     partition_error_code=codes.get((topic.name, number), others),
                 )
-                for number in topic.partitions
+                async for number in pace.each(topic.partitions)
             ],
         )
-        for topic in topics
+        async for topic in pace.each(topics)
     ]

@@ -16,6 +16,7 @@ from ...metadata.decision import Refusal
 from ...metadata.setting_changes import NewValues, SettingRules, replacing_values
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import alter_configs
+from ..system.pace import paced
 from .config_resources import alter_resources
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ async def handle(
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
-            for resource, refusal in zip(request.resources, results, strict=True)
+            async for resource, refusal in paced(
+                zip(request.resources, results, strict=True), broker.clock.monotonic
+            )
         ]
     )
 

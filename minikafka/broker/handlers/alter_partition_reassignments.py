@@ -7,6 +7,7 @@ progress.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...metadata.decision import Decision, Refusal
@@ -14,38 +15,46 @@ from ...metadata.reassignments import Reassignment, reassign_partitions
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import alter_partition_reassignments
 from ..quorum.change_error import ChangeError
+from ..system.pace import PIECE_ENTRIES, Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
     from ..control.request_context import RequestContext
+
+_Results = list[tuple[str, int, Refusal | None]]
 
 
 async def handle(
     broker: Broker, context: RequestContext, request: alter_partition_reassignments.Request
 ) -> alter_partition_reassignments.Response:
     del context
-    wanted = [
-        Reassignment(topic.name, one.partition_index, one.replicas)
-        for topic in request.topics
-        for one in topic.partitions
-    ]
+    pace = Pace(broker.clock.monotonic)
+    wanted = {
+        (topic.name, one.partition_index): one.replicas
+        async for topic in pace.each(request.topics)
+        async for one in pace.each(topic.partitions)
+    }
+    moves = await pace.every(Reassignment(*place, replicas) for place, replicas in wanted.items())
 
-    def decide() -> Decision[list[tuple[str, int, Refusal | None]]]:
+    def decide(piece: list[Reassignment]) -> Decision[_Results]:
         return reassign_partitions(
             broker.image,
-            wanted,
+            piece,
             broker.settings.replication_rules(),
             may_change_factor=request.allow_replication_factor_change,
         )
 
+    results: _Results = []
     try:
-        results = await broker.controller.change(decide)
+        for start in range(0, len(moves) or 1, PIECE_ENTRIES):
+            piece = moves[start : start + PIECE_ENTRIES]
+            results += await broker.controller.change(partial(decide, piece))
     except ChangeError as error:
         return alter_partition_reassignments.Response(
             error_code=error.error_code, error_message=error.message, responses=[]
         )
     by_topic: dict[str, list[alter_partition_reassignments.ReassignablePartitionResponse]] = {}
-    for topic, number, refusal in results:
+    async for topic, number, refusal in pace.each(results):
         by_topic.setdefault(topic, []).append(
             alter_partition_reassignments.ReassignablePartitionResponse(
                 partition_index=number,
@@ -61,6 +70,6 @@ async def handle(
             alter_partition_reassignments.ReassignableTopicResponse(
                 name=topic, partitions=partitions
             )
-            for topic, partitions in by_topic.items()
+            async for topic, partitions in pace.each(by_topic.items())
         ],
     )

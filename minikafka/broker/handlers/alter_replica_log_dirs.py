@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import alter_replica_log_dirs
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -21,14 +22,15 @@ async def handle(
     broker: Broker, context: RequestContext, request: alter_replica_log_dirs.Request
 ) -> alter_replica_log_dirs.Response:
     del context
+    pace = Pace(broker.clock.monotonic)
     wanted = {
         (topic.name, number): one.path
-        for one in request.dirs
-        for topic in one.topics
-        for number in topic.partitions
+        async for one in pace.each(request.dirs)
+        async for topic in pace.each(one.topics)
+        async for number in pace.each(topic.partitions)
     }
     topics: dict[str, list[alter_replica_log_dirs.PartitionResult]] = {}
-    for (name, number), path in wanted.items():
+    async for (name, number), path in pace.each(wanted.items()):
         topics.setdefault(name, []).append(
             alter_replica_log_dirs.PartitionResult(
                 partition_index=number, error_code=_check(broker, name, number, path)
@@ -37,7 +39,7 @@ async def handle(
     return alter_replica_log_dirs.Response(
         results=[
             alter_replica_log_dirs.TopicResult(topic_name=name, partitions=partitions)
-            for name, partitions in topics.items()
+            async for name, partitions in pace.each(topics.items())
         ]
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
@@ -24,6 +23,7 @@ from ...metadata.topic_settings import check_topic_settings
 from ...metadata.topics import topic_name_problem
 from ...protocol.errors import ErrorCode
 from ..quorum.change_error import ChangeError
+from ..system.pace import PIECE_ENTRIES, Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -69,11 +69,12 @@ async def alter_resources(
     validate_only: bool,
 ) -> list[Refusal | None]:
     """Alter topics and brokers independently; returns a result for each resource, in order."""
-    times = Counter((one.resource_type, one.resource_name) for one in resources)
+    pace = Pace(broker.clock.monotonic)
+    repeated = await pace.repeated((one.resource_type, one.resource_name) for one in resources)
     changed: dict[Resource, NewValues] = {}
 
     def decide_one(one: _Named) -> Decision[Refusal | None]:
-        if times[one.resource_type, one.resource_name] > 1:
+        if (one.resource_type, one.resource_name) in repeated:
             message = "Each resource must appear at most once."
             return Decision([], Refusal(ErrorCode.INVALID_REQUEST, message))
         problem = resource_problem(broker, one)
@@ -87,19 +88,23 @@ async def alter_resources(
         changed[resource] = values
         return alter_settings(broker.image, resource, values, rules)
 
-    def decide() -> Decision[list[Refusal | None]]:
-        decisions = [decide_one(one) for one in resources[:RESOURCES_PER_REQUEST_MAX]]
+    def decide(piece: Sequence[_Named]) -> Decision[list[Refusal | None]]:
+        decisions = [decide_one(one) for one in piece]
         records: list[MetadataRecord] = []
         if not validate_only:
             records = [record for decision in decisions for record in decision.records]
             records += settle_partitions(broker.image, records, broker.settings.replication_rules())
         return Decision(records, [decision.result for decision in decisions])
 
-    try:
-        results = await broker.controller.change(decide)
-    except ChangeError as error:
-        return [Refusal(ErrorCode(error.error_code), str(error))] * len(resources)
-    for one, refusal in zip(resources, results, strict=False):
+    results: list[Refusal | None] = []
+    allowed = resources[:RESOURCES_PER_REQUEST_MAX]
+    for start in range(0, len(allowed) or 1, PIECE_ENTRIES):
+        piece = allowed[start : start + PIECE_ENTRIES]
+        try:
+            results += await broker.controller.change(partial(decide, piece))
+        except ChangeError as error:
+            results += [Refusal(ErrorCode(error.error_code), str(error))] * len(piece)
+    async for one, refusal in pace.each(zip(resources, results, strict=False)):
         if refusal is None and not validate_only:
             resource = Resource(one.resource_type, one.resource_name)
             values = changed.get(resource, {})

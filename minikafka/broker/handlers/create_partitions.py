@@ -8,6 +8,7 @@ mutation quotas (KIP-599).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...metadata.decision import Decision, Refusal
@@ -15,6 +16,7 @@ from ...metadata.topics import INTERNAL_TOPICS, Growth, grow_topics
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import create_partitions
 from ..quorum.change_error import ChangeError
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -25,20 +27,26 @@ async def handle(
     broker: Broker, context: RequestContext, request: create_partitions.Request
 ) -> create_partitions.Response:
     del context
-    internal = [topic.name for topic in request.topics if topic.name in INTERNAL_TOPICS]
-    growths = [_growth(topic) for topic in request.topics if topic.name not in INTERNAL_TOPICS]
+    pace = Pace(broker.clock.monotonic)
+    asked = request.topics
+    internal = [topic.name async for topic in pace.each(asked) if topic.name in INTERNAL_TOPICS]
+    growths = [
+        _growth(topic) async for topic in pace.each(asked) if topic.name not in INTERNAL_TOPICS
+    ]
 
-    def decide() -> Decision[list[tuple[str, Refusal | None]]]:
+    def decide(piece: list[Growth]) -> Decision[list[tuple[str, Refusal | None]]]:
         decision = grow_topics(
-            broker.image, growths, broker.settings.placement(broker.ids.positive_int())
+            broker.image, piece, broker.settings.placement(broker.ids.positive_int())
         )
         return Decision([], decision.result) if request.validate_only else decision
 
-    try:
-        results = await broker.controller.change(decide)
-    except ChangeError as error:
-        failed = Refusal(ErrorCode(error.error_code), str(error))
-        results = [(name, failed) for name in dict.fromkeys(growth.name for growth in growths)]
+    results: list[tuple[str, Refusal | None]] = []
+    for piece in await pace.pieces(growths, lambda growth: growth.name):
+        try:
+            results += await broker.controller.change(partial(decide, piece))
+        except ChangeError as error:
+            failed = Refusal(ErrorCode(error.error_code), str(error))
+            results += [(name, failed) for name in dict.fromkeys(growth.name for growth in piece)]
     results += [(name, _internal(name)) for name in dict.fromkeys(internal)]
     return create_partitions.Response(
         results=[
@@ -47,7 +55,7 @@ async def handle(
                 error_code=ErrorCode.NONE if refusal is None else refusal.error_code,
                 error_message=None if refusal is None else refusal.message,
             )
-            for name, refusal in results
+            async for name, refusal in pace.each(results)
         ]
     )
 

@@ -9,17 +9,17 @@ quotas (KIP-599).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
-
-import trio
 
 from ...metadata.decision import Decision, Refusal
 from ...metadata.image import TopicImage
 from ...metadata.setting_changes import Resource
-from ...metadata.topics import create_topics
+from ...metadata.topics import PARTITIONS_PER_REQUEST_MAX, create_topics, partitions_wanted
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import create_topics as create_topics_api
 from ..quorum.change_error import ChangeError
+from ..system.pace import Pace
 from .config_entries import overridden, topic_entries
 from .config_resources import ResourceType, warn_without_effect
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ..broker import Broker
     from ..control.request_context import RequestContext
 
-_TOPICS_PER_CHECKPOINT = 64
 _Results = list[tuple[str, TopicImage | Refusal]]
 
 
@@ -35,26 +34,12 @@ async def handle(
     broker: Broker, context: RequestContext, request: create_topics_api.Request
 ) -> create_topics_api.Response:
     del context
-
-    def decide() -> Decision[_Results]:
-        decision = create_topics(
-            broker.image,
-            request.topics,
-            broker.settings.placement(broker.ids.positive_int()),
-            broker.ids.topic_id,
-        )
-        return Decision([], decision.result) if request.validate_only else decision
-
-    try:
-        results = await broker.controller.change(decide)
-    except ChangeError as error:
-        failed = Refusal(ErrorCode(error.error_code), str(error))
-        names = dict.fromkeys(topic.name for topic in request.topics)
-        return create_topics_api.Response(topics=[_refused(name, failed) for name in names])
-    wanted = {topic.name: topic for topic in request.topics}
+    pace = Pace(broker.clock.monotonic)
+    results = await _create(broker, request, pace)
+    wanted = {topic.name: topic async for topic in pace.each(request.topics)}
     shown = _Settings(broker)
     answers: list[create_topics_api.CreatableTopicResult] = []
-    for number, (name, result) in enumerate(results):
+    async for name, result in pace.each(results):
         if isinstance(result, Refusal):
             answers.append(_refused(name, result))
         else:
@@ -63,9 +48,38 @@ async def handle(
                 warn_without_effect(
                     Resource(ResourceType.TOPIC, name), [one.name for one in wanted[name].configs]
                 )
-        if number % _TOPICS_PER_CHECKPOINT == _TOPICS_PER_CHECKPOINT - 1:
-            await trio.lowlevel.checkpoint()
     return create_topics_api.Response(topics=answers)
+
+
+async def _create(
+    broker: Broker, request: create_topics_api.Request, pace: Pace
+) -> list[tuple[str, TopicImage | Refusal]]:
+    """Create the topics, those of a large request in several decisions."""
+    placement = broker.settings.placement(broker.ids.positive_int())
+
+    def weight(topic: create_topics_api.CreatableTopic) -> int:
+        return max(1, partitions_wanted(topic, placement))
+
+    def decide(piece: list[create_topics_api.CreatableTopic], left: int) -> Decision[_Results]:
+        decision = create_topics(
+            broker.image,
+            piece,
+            broker.settings.placement(broker.ids.positive_int()),
+            broker.ids.topic_id,
+            partitions_max=left,
+        )
+        return Decision([], decision.result) if request.validate_only else decision
+
+    results: _Results = []
+    partitions_left = PARTITIONS_PER_REQUEST_MAX
+    for piece in await pace.pieces(request.topics, lambda topic: topic.name, weight):
+        try:
+            results += await broker.controller.change(partial(decide, piece, partitions_left))
+        except ChangeError as error:
+            failed = Refusal(ErrorCode(error.error_code), str(error))
+            results += [(name, failed) for name in dict.fromkeys(topic.name for topic in piece)]
+        partitions_left = max(0, partitions_left - sum(map(weight, piece)))
+    return results
 
 
 def _refused(name: str, refusal: Refusal) -> create_topics_api.CreatableTopicResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from ...protocol.messages import delete_groups
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -16,7 +17,9 @@ async def handle(
 ) -> delete_groups.Response:
     """Ask each group's shard; duplicates count once."""
     results: list[delete_groups.DeletableGroupResult] = []
-    for group_id in dict.fromkeys(request.groups_names):
+    pace = Pace(broker.clock.monotonic)
+    group_ids = {group_id: None async for group_id in pace.each(request.groups_names)}
+    async for group_id in pace.each(group_ids):
         one = delete_groups.Request(groups_names=[group_id])
         answer = await broker.groups.ask(group_id, one, context)
         results += cast("delete_groups.Response", answer).results

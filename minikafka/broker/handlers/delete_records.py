@@ -20,6 +20,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages import delete_records
 from ...storage.errors import LogError
 from ..replicas.partition import Partition, PartitionError
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -35,17 +36,23 @@ async def handle(
     broker: Broker, context: RequestContext, request: delete_records.Request
 ) -> delete_records.Response:
     del context
+    pace = Pace(broker.clock.monotonic)
     topics = [
         delete_records.TopicResult(
             name=topic.name,
-            partitions=[_delete(broker, topic.name, asked) for asked in topic.partitions],
+            partitions=await pace.every(
+                _delete(broker, topic.name, asked) for asked in topic.partitions
+            ),
         )
-        for topic in request.topics
+        async for topic in pace.each(request.topics)
     ]
     deleted = [
-        one for topic in topics for one in topic.partitions if one.error_code == ErrorCode.NONE
+        one
+        async for topic in pace.each(topics)
+        async for one in pace.each(topic.partitions)
+        if one.error_code == ErrorCode.NONE
     ]
-    await _wait_for_replicas(broker, topics, request.timeout_ms / 1000)
+    await _wait_for_replicas(broker, topics, request.timeout_ms / 1000, pace)
     if deleted:
         try:
             await broker.checkpointer.write()
@@ -72,11 +79,11 @@ class _Deleted:
 
 
 async def _wait_for_replicas(
-    broker: Broker, topics: list[delete_records.TopicResult], seconds: float
+    broker: Broker, topics: list[delete_records.TopicResult], seconds: float, pace: Pace
 ) -> None:
     waiting: list[tuple[Partition, _Deleted, delete_records.PartitionResult]] = []
-    for topic in topics:
-        for one in topic.partitions:
+    async for topic in pace.each(topics):
+        async for one in pace.each(topic.partitions):
             partition = broker.partitions.get((topic.name, one.partition_index))
             if one.error_code != ErrorCode.NONE or partition is None:
                 continue

@@ -9,12 +9,15 @@ Internal topics can be deleted, as in Kafka.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ...metadata.topics import TopicReference, delete_topics
+from ...metadata.decision import Decision, Refusal
+from ...metadata.topics import TopicDeletion, TopicReference, delete_topics
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import delete_topics as delete_topics_api
 from ..quorum.change_error import ChangeError
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -27,20 +30,21 @@ _DISABLED_ERROR_FIRST = 3
 async def handle(
     broker: Broker, context: RequestContext, request: delete_topics_api.Request
 ) -> delete_topics_api.Response:
-    version = context.api_version
+    version, pace = context.api_version, Pace(broker.clock.monotonic)
     if version >= _TOPIC_IDS_FIRST:
-        references = [TopicReference(topic.name, topic.topic_id) for topic in request.topics]
+        references = await pace.every(
+            TopicReference(topic.name, topic.topic_id) for topic in request.topics
+        )
     else:
-        references = [TopicReference(name) for name in request.topic_names]
+        references = await pace.every(TopicReference(name) for name in request.topic_names)
     if not broker.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED
         if version < _DISABLED_ERROR_FIRST:
             code = ErrorCode.INVALID_REQUEST
-        return _all(references, code, "Topic deletion is disabled (delete.topic.enable is false).")
-    try:
-        results = await broker.controller.change(lambda: delete_topics(broker.image, references))
-    except ChangeError as error:
-        return _all(references, error.error_code, str(error))
+        refusal = Refusal(code, "Topic deletion is disabled (delete.topic.enable is false).")
+        results = await pace.every(TopicDeletion(*one, refusal) for one in references)
+    else:
+        results = await _delete(broker, references, pace)
     return delete_topics_api.Response(
         responses=[
             delete_topics_api.DeletableTopicResult(
@@ -49,17 +53,28 @@ async def handle(
                 error_code=ErrorCode.NONE if refusal is None else refusal.error_code,
                 error_message=None if refusal is None else refusal.message,
             )
-            for name, topic_id, refusal in results
+            async for name, topic_id, refusal in pace.each(results)
         ]
     )
 
 
-def _all(references: list[TopicReference], code: int, message: str) -> delete_topics_api.Response:
-    return delete_topics_api.Response(
-        responses=[
-            delete_topics_api.DeletableTopicResult(
-                name=name, topic_id=topic_id, error_code=code, error_message=message
-            )
-            for name, topic_id in references
-        ]
-    )
+async def _delete(
+    broker: Broker, references: list[TopicReference], pace: Pace
+) -> list[TopicDeletion]:
+    """Delete the topics, those of a large request in several decisions."""
+
+    def name_of(reference: TopicReference) -> str | bytes:
+        topic = broker.image.topics_by_id.get(reference.topic_id)
+        return reference.name or (reference.topic_id if topic is None else topic.name)
+
+    def decide(piece: list[TopicReference]) -> Decision[list[TopicDeletion]]:
+        return delete_topics(broker.image, piece)
+
+    results: list[TopicDeletion] = []
+    for piece in await pace.pieces(references, name_of):
+        try:
+            results += await broker.controller.change(partial(decide, piece))
+        except ChangeError as error:
+            refusal = Refusal(error.error_code, str(error))
+            results += [TopicDeletion(*reference, refusal) for reference in piece]
+    return results

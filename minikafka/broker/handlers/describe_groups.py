@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import describe_groups
 from ..replicas.partition import PartitionError
+from ..system.pace import Pace
 from .authorization import GROUP_OPERATIONS
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ async def handle(
     broker: Broker, context: RequestContext, request: describe_groups.Request
 ) -> describe_groups.Response:
     found: list[describe_groups.DescribedGroup] = []
-    for group_id in request.groups:
+    pace = Pace(broker.clock.monotonic)
+    # One that is named twice is described once: it may have any number of members.
+    group_ids = {group_id: None async for group_id in pace.each(request.groups)}
+    async for group_id in pace.each(group_ids):
         try:
             group = broker.groups.shard(group_id).describe(group_id, context.api_version)
         except PartitionError as error:

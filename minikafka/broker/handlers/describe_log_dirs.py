@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import describe_log_dirs
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -24,7 +25,7 @@ async def handle(
     broker: Broker, context: RequestContext, request: describe_log_dirs.Request
 ) -> describe_log_dirs.Response:
     del context
-    directory = broker.directory
+    directory, pace = broker.directory, Pace(broker.clock.monotonic)
     try:
         statistics = directory.statistics()
     except OSError:
@@ -35,7 +36,11 @@ async def handle(
     sizes = statistics.size_bytes_by_partition
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
-        wanted = {(topic.topic, number) for topic in request.topics for number in topic.partitions}
+        wanted = {
+            (topic.topic, number)
+            async for topic in pace.each(request.topics)
+            async for number in pace.each(topic.partitions)
+        }
     topics: dict[str, list[describe_log_dirs.Partition]] = {}
     for key in sorted(sizes if wanted is None else wanted.intersection(sizes)):
         topics.setdefault(key[0], []).append(

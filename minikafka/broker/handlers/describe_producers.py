@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import describe_producers
 from ..replicas.partition import PartitionError
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -22,13 +23,18 @@ async def handle(
     broker: Broker, context: RequestContext, request: describe_producers.Request
 ) -> describe_producers.Response:
     del context
+    pace = Pace(broker.clock.monotonic)
     return describe_producers.Response(
         topics=[
             describe_producers.TopicResponse(
                 name=topic.name,
-                partitions=[_describe(broker, topic.name, one) for one in topic.partition_indexes],
+                partitions=await pace.every(
+                    # One that is named twice is described once: it may have many producers.
+                    _describe(broker, topic.name, one)
+                    for one in dict.fromkeys(topic.partition_indexes)
+                ),
             )
-            for topic in request.topics
+            async for topic in pace.each(request.topics)
         ]
     )
 

@@ -13,6 +13,7 @@ from ...metadata.topics import METADATA_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import describe_quorum
 from ..quorum.reports import QuorumStatistics, ReplicaStatistics
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -28,9 +29,10 @@ async def handle(
     statistics = broker.quorum.statistics()
     now_ms = broker.clock.wall_ms()
     topics: list[describe_quorum.TopicDataResponse] = []
-    for topic in request.topics:
+    pace = Pace(broker.clock.monotonic)
+    async for topic in pace.each(request.topics):
         partitions: list[describe_quorum.PartitionDataResponse] = []
-        for one in topic.partitions:
+        async for one in pace.each(topic.partitions):
             if topic.topic_name == METADATA_TOPIC and one.partition_index == 0:
                 partitions.append(_describe(statistics, now_ms, broker.controller.is_active))
             else:

@@ -8,6 +8,7 @@ requested names, if there are any. Eligible leader replicas are those of KIP-966
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING
 
 from ...metadata.image import TopicImage
@@ -16,6 +17,7 @@ from ...metadata.topics import INTERNAL_TOPICS, topic_name_problem
 from ...protocol.errors import ErrorCode
 from ...protocol.fields import ZERO_UUID
 from ...protocol.messages import describe_topic_partitions
+from ..system.pace import Pace
 from .authorization import NOT_ASKED, TOPIC_OPERATIONS
 from .cluster_view import ClusterView
 
@@ -23,31 +25,42 @@ if TYPE_CHECKING:
     from ..broker import Broker
     from ..control.request_context import RequestContext
 
+_SORTED_AT_ONCE = 10_000
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: describe_topic_partitions.Request
 ) -> describe_topic_partitions.Response:
     del context
-    asked = {topic.name for topic in request.topics}
-    names = sorted(asked or broker.image.topics)
+    pace = Pace(broker.clock.monotonic)
+    asked = {topic.name async for topic in pace.each(request.topics)}
+    names = await _sorted(list(asked or broker.image.topics), pace)
     first_partition = 0
     if request.cursor is not None:
         start = request.cursor.topic_name
         if request.cursor.partition_index < 0 or (asked and start not in asked):
-            return _invalid(names)
-        names = [name for name in names if name >= start]
+            return await _invalid(names, pace)
+        names = [name async for name in pace.each(names) if name >= start]
         if names and names[0] == start:
             first_partition = request.cursor.partition_index
     limit = min(request.response_partition_limit, broker.config.max_request_partition_size_limit)
-    return _page(broker, names, first_partition, max(1, limit))
+    return await _page(broker, names, first_partition, max(1, limit), pace)
 
 
-def _page(
-    broker: Broker, names: list[str], first_partition: int, limit: int
+async def _sorted(names: list[str], pace: Pace) -> list[str]:
+    pieces = [
+        sorted(names[start : start + _SORTED_AT_ONCE])
+        async for start in pace.each(range(0, len(names), _SORTED_AT_ONCE))
+    ]
+    return pieces[0] if len(pieces) == 1 else await pace.every(heapq.merge(*pieces))
+
+
+async def _page(
+    broker: Broker, names: list[str], first_partition: int, limit: int, pace: Pace
 ) -> describe_topic_partitions.Response:
     response = describe_topic_partitions.Response(topics=[])
     view = ClusterView(broker)
-    for name in names:
+    async for name in pace.each(names):
         if limit == 0:
             response.next_cursor = describe_topic_partitions.CursorResponse(
                 topic_name=name, partition_index=0
@@ -114,7 +127,7 @@ def _unknown(name: str) -> describe_topic_partitions.Topic:
     )
 
 
-def _invalid(names: list[str]) -> describe_topic_partitions.Response:
+async def _invalid(names: list[str], pace: Pace) -> describe_topic_partitions.Response:
     return describe_topic_partitions.Response(
         topics=[
             describe_topic_partitions.Topic(
@@ -124,6 +137,6 @@ def _invalid(names: list[str]) -> describe_topic_partitions.Response:
                 partitions=[],
                 topic_authorized_operations=NOT_ASKED,
             )
-            for name in names
+            async for name in pace.each(names)
         ]
     )

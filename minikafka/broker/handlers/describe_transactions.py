@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import describe_transactions
 from ..replicas.partition import PartitionError
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -21,8 +22,11 @@ async def handle(
     broker: Broker, context: RequestContext, request: describe_transactions.Request
 ) -> describe_transactions.Response:
     del context
+    pace = Pace(broker.clock.monotonic)
+    # One that is named twice is described once: it may have any number of partitions.
+    wanted = {one: None async for one in pace.each(request.transactional_ids)}
     return describe_transactions.Response(
-        transaction_states=[_describe(broker, one) for one in request.transactional_ids]
+        transaction_states=await pace.every(_describe(broker, one) for one in wanted)
     )
 
 

@@ -8,6 +8,7 @@ its leader a little later.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -18,6 +19,7 @@ from ...metadata.records import NO_LEADER
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import elect_leaders as elect_leaders_api
 from ..quorum.change_error import ChangeError
+from ..system.pace import PIECE_ENTRIES, Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -30,32 +32,37 @@ _ERROR_FOR_ALL_FIRST = 1
 async def handle(
     broker: Broker, context: RequestContext, request: elect_leaders_api.Request
 ) -> elect_leaders_api.Response:
+    pace = Pace(broker.clock.monotonic)
     partitions = None
     if request.topic_partitions is not None:
-        partitions = [
-            (topic.topic, number)
-            for topic in request.topic_partitions
-            for number in topic.partitions
-        ]
+        asked = {
+            (topic.topic, number): None
+            async for topic in pace.each(request.topic_partitions)
+            async for number in pace.each(topic.partitions)
+        }
+        partitions = list(asked)
     try:
         kind = ElectionKind(request.election_type)
     except ValueError:
         return _failed(context, partitions, ErrorCode.INVALID_REQUEST, "Unknown election type.")
 
-    def decide() -> Decision[list[Election]]:
-        return elect_leaders(broker.image, kind, partitions, broker.settings.replication_rules())
+    def decide(piece: list[tuple[str, int]] | None) -> Decision[list[Election]]:
+        return elect_leaders(broker.image, kind, piece, broker.settings.replication_rules())
 
+    elections: list[Election] = []
     try:
-        elections = await broker.controller.change(decide)
+        for start in range(0, len(partitions or ()) or 1, PIECE_ENTRIES):
+            piece = None if partitions is None else partitions[start : start + PIECE_ENTRIES]
+            elections += await broker.controller.change(partial(decide, piece))
     except ChangeError as error:
         return _failed(context, partitions, error.error_code, error.message)
     seconds = min(max(request.timeout_ms, 0) / 1000, _WAIT_SECONDS_MAX)
     with trio.move_on_after(seconds):
-        for election in elections:
+        async for election in pace.each(elections):
             while _is_handing_over(broker, election):
                 await broker.store.next_change()
     results: dict[str, list[elect_leaders_api.PartitionResult]] = {}
-    for election in elections:
+    async for election in pace.each(elections):
         results.setdefault(election.topic, []).append(_result(broker, election))
     return elect_leaders_api.Response(
         error_code=ErrorCode.NONE,

@@ -25,9 +25,16 @@ from ...protocol.errors import ErrorCode
 from ...protocol.fields import ZERO_UUID
 from ...protocol.messages import fetch
 from ...storage.errors import LogError
-from ..replicas.fetch_sessions import CachedPartition, FetchPlan, PartitionKey, SessionError
+from ..replicas.fetch_sessions import (
+    CachedPartition,
+    FetchPlan,
+    PartitionKey,
+    SessionError,
+    asked_partitions,
+)
 from ..replicas.partition import Partition, PartitionError
 from ..replicas.racks import preferred_read_replica
+from ..system.pace import PIECE_ENTRIES, Pace
 from ..transport.transport import FilePayload
 from .current_leader import LEADER_ELSEWHERE, current_leader, endpoints_of
 
@@ -74,7 +81,8 @@ async def handle(broker: Broker, context: RequestContext, request: fetch.Request
     if context.api_version < _SESSIONS_FIRST:
         request.session_epoch = -1
     try:
-        plan = broker.fetch_sessions.plan(request, by_id, now)
+        wanted = await _wanted(broker, request)
+        plan = broker.fetch_sessions.plan(request, by_id, now, wanted)
     except SessionError as error:
         return fetch.Response(error_code=error.error_code, responses=[])
     reader = _Reader(broker, request, context.api_version)
@@ -82,13 +90,20 @@ async def handle(broker: Broker, context: RequestContext, request: fetch.Request
     if not satisfied and plan.partitions:
         await _wait(broker, reader, found, now + request.max_wait_ms / 1000)
         found, _ = await reader.read(plan.partitions)
-    response = _answer(plan, found)
+    response = await _answer(plan, found)
     if reader.leaders_elsewhere and context.api_version >= _NODE_ENDPOINTS_FIRST:
         response.node_endpoints = [
             fetch.NodeEndpoint(node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
             for one in endpoints_of(broker, reader.leaders_elsewhere)
         ]
     return response
+
+
+async def _wanted(broker: Broker, request: fetch.Request) -> list[CachedPartition]:
+    wanted = asked_partitions(request.topics)
+    if sum(len(topic.partitions) for topic in request.topics) <= PIECE_ENTRIES:
+        return list(wanted)
+    return await Pace(broker.clock.monotonic).every(wanted)
 
 
 async def _wait(broker: Broker, reader: _Reader, found: list[_Found], deadline: float) -> None:
@@ -99,14 +114,19 @@ async def _wait(broker: Broker, reader: _Reader, found: list[_Found], deadline: 
     waiter = _Waiter()
     waiting = reader.partitions
     sizes: dict[Partition, int] = {}
-    for partition, one in zip(waiting.values(), found, strict=True):
-        partition.waiters[waiter] = None
-        sizes[partition] = one.size_bytes
-        if partition.log.high_watermark != one.answer.high_watermark:
-            waiter.notify(partition)  # it changed while the others were read
-    cached_by_partition = {partition: cached for cached, partition in waiting.items()}
-    total = sum(sizes.values())
+    cached_by_partition: dict[Partition, CachedPartition] = {}
     try:
+        for number, (one, (cached, partition)) in enumerate(
+            zip(found, waiting.items(), strict=True), 1
+        ):
+            partition.waiters[waiter] = None
+            sizes[partition] = one.size_bytes
+            cached_by_partition[partition] = cached
+            if partition.log.high_watermark != one.answer.high_watermark:
+                waiter.notify(partition)  # it changed while the others were read
+            if number % PIECE_ENTRIES == 0:
+                await trio.lowlevel.checkpoint()
+        total = sum(sizes.values())
         with trio.move_on_at(deadline):
             while not broker.node.is_stopping:
                 await waiter.event.wait()
@@ -296,11 +316,13 @@ class _Reader:
         )
 
 
-def _answer(plan: FetchPlan, found: list[_Found]) -> fetch.Response:
+async def _answer(plan: FetchPlan, found: list[_Found]) -> fetch.Response:
     session = plan.session
     topics: dict[tuple[str, bytes], fetch.TopicResponse] = {}
     served: list[PartitionKey] = []
-    for cached, answer, size_bytes in found:
+    for number, (cached, answer, size_bytes) in enumerate(found, 1):
+        if number % PIECE_ENTRIES == 0:
+            await trio.lowlevel.checkpoint()
         if session is not None:
             is_changed = _remember(cached, answer, size_bytes)
             if plan.is_incremental and not is_changed:

@@ -16,6 +16,7 @@ from ...protocol.messages import find_coordinator
 from ..coordinators.runtime import ShardRuntime
 from ..quorum.change_error import ChangeError
 from ..replicas.partition import PartitionError
+from ..system.pace import paced
 from .cluster_view import ClusterView, check_leaders
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ async def handle(
 ) -> find_coordinator.Response:
     is_many = context.api_version >= _MANY_KEYS_FIRST
     keys = request.coordinator_keys if is_many else [request.key]
-    found = [await _find(broker, key, request.key_type) for key in keys]
+    found = [
+        await _find(broker, key, request.key_type)
+        async for key in paced(keys, broker.clock.monotonic)
+    ]
     if is_many:
         return find_coordinator.Response(coordinators=found)
     one = found[0]

@@ -19,6 +19,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages import incremental_alter_configs
 from ..quorum.change_error import ChangeError
 from ..settings.log_levels import change_log_levels
+from ..system.pace import Pace
 from .config_resources import ResourceType, alter_resources, node_problem
 
 if TYPE_CHECKING:
@@ -29,15 +30,18 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: RequestContext, request: incremental_alter_configs.Request
 ) -> incremental_alter_configs.Response:
-    loggers = [one for one in request.resources if one.resource_type == ResourceType.BROKER_LOGGER]
-    others = [one for one in request.resources if one.resource_type != ResourceType.BROKER_LOGGER]
+    pace = Pace(broker.clock.monotonic)
+    loggers: list[incremental_alter_configs.Resource] = []
+    others: list[incremental_alter_configs.Resource] = []
+    async for one in pace.each(request.resources):
+        (loggers if one.resource_type == ResourceType.BROKER_LOGGER else others).append(one)
     answers: list[incremental_alter_configs.ResourceResponse] = []
     if others:
         rest = incremental_alter_configs.Request(
             resources=others, validate_only=request.validate_only
         )
         answers += await _alter(broker, context, rest)
-    for one in loggers:
+    async for one in pace.each(loggers):
         problem = node_problem(broker, one.resource_name)
         if len(loggers) > 1:
             problem = Refusal(ErrorCode.INVALID_REQUEST, "The broker's loggers are named twice.")
@@ -64,7 +68,9 @@ async def _alter(
         results = await alter_resources(
             broker, resources, _new_values, validate_only=request.validate_only
         )
-    return [_answer(one, refusal) for one, refusal in zip(resources, results, strict=True)]
+    return await Pace(broker.clock.monotonic).every(
+        _answer(one, refusal) for one, refusal in zip(resources, results, strict=True)
+    )
 
 
 def _changes(resource: incremental_alter_configs.Resource) -> list[SettingChange]:

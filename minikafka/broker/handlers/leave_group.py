@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from ...protocol.errors import ErrorCode
 from ...protocol.messages import leave_group
+from ..system.pace import PIECE_ENTRIES
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -14,5 +16,13 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: RequestContext, request: leave_group.Request
 ) -> leave_group.Response:
-    answer = await broker.groups.ask(request.group_id, request, context)
-    return cast("leave_group.Response", answer)
+    members, answered = request.members, list[leave_group.MemberResponse]()
+    while True:
+        request.members = members[len(answered) : len(answered) + PIECE_ENTRIES]
+        answer = cast(
+            "leave_group.Response", await broker.groups.ask(request.group_id, request, context)
+        )
+        answered += answer.members
+        if answer.error_code != ErrorCode.NONE or len(answered) >= len(members):
+            request.members, answer.members = members, answered
+            return answer

@@ -5,10 +5,13 @@ COORDINATOR_LOAD_IN_PROGRESS if some shards are still loading.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from ...coordinator.group.states import GroupState
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import list_groups
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -21,9 +24,19 @@ async def handle(
     del context
     runtime = broker.groups.runtime
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if runtime.is_loading else ErrorCode.NONE
+    pace = Pace(broker.clock.monotonic)
+    states = await _useful(request.states_filter, pace)
+    types = await _useful(request.types_filter, pace)
     groups = [
         group
-        for shard in runtime.loaded_shards()
-        for group in shard.list_groups(request.states_filter, request.types_filter)
+        async for shard in pace.each(runtime.loaded_shards())
+        for group in shard.list_groups(states, types)
     ]
     return list_groups.Response(error_code=code, groups=groups)
+
+
+async def _useful(names: list[str], pace: Pace) -> set[str]:
+    """A filter without what it repeats; a filter is not empty if nothing matches it."""
+    known = {"classic", *(state.value.lower() for state in GroupState)}
+    wanted = {name.lower() async for name in pace.each(names)}
+    return wanted & known or set(islice(wanted, 1))

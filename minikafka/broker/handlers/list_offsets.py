@@ -21,7 +21,6 @@ INVALID_REQUEST. ``current_leader_epoch`` is fenced (KIP-320).
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import trio
@@ -32,6 +31,7 @@ from ...storage.errors import LogError
 from ...storage.leader_epochs import NO_EPOCH, NO_OFFSET
 from ...storage.segment import NO_TIMESTAMP, TimestampOffset
 from ..replicas.partition import Partition, PartitionError
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -62,16 +62,17 @@ _NOTHING = TimestampOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
 async def handle(
     broker: Broker, context: RequestContext, request: list_offsets.Request
 ) -> list_offsets.Response:
-    times = Counter(
+    pace = Pace(broker.clock.monotonic)
+    repeated = await pace.repeated(
         (topic.name, asked.partition_index)
         for topic in request.topics
         for asked in topic.partitions
     )
     topics: list[list_offsets.TopicResponse] = []
-    for topic in request.topics:
+    async for topic in pace.each(request.topics):
         answers: list[list_offsets.PartitionResponse] = []
-        for asked in topic.partitions:
-            if times[topic.name, asked.partition_index] > 1:
+        async for asked in pace.each(topic.partitions):
+            if (topic.name, asked.partition_index) in repeated:
                 answers.append(_refused(asked, ErrorCode.INVALID_REQUEST))
                 continue
             if asked.timestamp >= 0 or asked.timestamp == _MAX_TIMESTAMP:

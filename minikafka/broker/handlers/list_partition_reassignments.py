@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...metadata.reassignments import list_reassignments
+from ...metadata.reassignments import PartitionReassignment, list_reassignments
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import list_partition_reassignments
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -20,13 +21,12 @@ async def handle(
     broker: Broker, context: RequestContext, request: list_partition_reassignments.Request
 ) -> list_partition_reassignments.Response:
     del context
-    asked = None
-    if request.topics is not None:
-        asked = [
-            (topic.name, number) for topic in request.topics for number in topic.partition_indexes
-        ]
+    if request.topics is None:
+        ongoing = list_reassignments(broker.image, None)
+    else:
+        ongoing = await _asked(broker, request.topics)
     by_topic: dict[str, list[list_partition_reassignments.OngoingPartitionReassignment]] = {}
-    for one in list_reassignments(broker.image, asked):
+    for one in ongoing:
         by_topic.setdefault(one.topic, []).append(
             list_partition_reassignments.OngoingPartitionReassignment(
                 partition_index=one.partition,
@@ -43,3 +43,17 @@ async def handle(
             for topic, partitions in by_topic.items()
         ],
     )
+
+
+async def _asked(
+    broker: Broker, topics: list[list_partition_reassignments.Topic]
+) -> list[PartitionReassignment]:
+    pace = Pace(broker.clock.monotonic)
+    keys = {
+        (topic.name, number): None
+        async for topic in pace.each(topics)
+        async for number in pace.each(topic.partition_indexes)
+    }
+    return [
+        found async for key in pace.each(keys) for found in list_reassignments(broker.image, [key])
+    ]

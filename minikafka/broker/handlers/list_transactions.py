@@ -14,6 +14,7 @@ import re2
 from ...coordinator.transaction import TransactionState as State
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import list_transactions
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -39,8 +40,10 @@ async def handle(
     except re2.error:
         return _refused(ErrorCode.INVALID_REGULAR_EXPRESSION)
     titles = {state.title for state in State}
+    pace = Pace(broker.clock.monotonic)
     wanted_states = titles.intersection(request.state_filters)
-    unknown = [one for one in request.state_filters if one not in titles]
+    unknown = [one async for one in pace.each(request.state_filters) if one not in titles]
+    producer_ids = {one async for one in pace.each(request.producer_id_filters)}
     now_ms = broker.clock.wall_ms()
     found = [
         list_transactions.TransactionState(
@@ -48,10 +51,10 @@ async def handle(
             producer_id=entry.producer_id,
             transaction_state=entry.state.title,
         )
-        for shard in runtime.loaded_shards()
+        async for shard in pace.each(runtime.loaded_shards())
         for entry in shard.entries()
         if (not request.state_filters or entry.state.title in wanted_states)
-        and (not request.producer_id_filters or entry.producer_id in request.producer_id_filters)
+        and (not producer_ids or entry.producer_id in producer_ids)
         and (request.duration_filter < 0 or 0 <= entry.start_ms <= now_ms - request.duration_filter)
         and (matches is None or matches(entry.transactional_id))
     ]

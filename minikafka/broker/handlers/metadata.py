@@ -46,6 +46,11 @@ async def handle(
     broker: Broker, context: RequestContext, request: metadata.Request
 ) -> metadata.Response:
     asked, monotonic = request.topics, broker.clock.monotonic
+    if asked is not None:
+        # A topic that is named a thousand times is still described once, as in Kafka.
+        asked = list(
+            {(one.name, one.topic_id): one async for one in paced(asked, monotonic)}.values()
+        )
     if asked is None or (context.api_version == 0 and not asked):
         await check_leaders(broker, _partitions(broker.image.topics.values()))
         view = ClusterView(broker)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import offset_commit
 from ..replicas.partition import PartitionError
+from ..system.pace import PIECE_ENTRIES, Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -25,54 +26,86 @@ async def handle(
     by_id = context.api_version >= _TOPIC_IDS_FIRST
     known: list[offset_commit.RequestTopic] = []
     refused: list[offset_commit.ResponseTopic] = []
-    asked = request.topics
-    for topic in asked:
+    pace = Pace(broker.clock.monotonic)
+    async for topic in pace.each(request.topics):
         try:
             topic.name = broker.index.topic_name(topic.name, topic.topic_id, by_id)
         except PartitionError as error:
-            refused.append(_refuse(topic, topic.partitions, error.error_code))
+            refused.append(await _refuse(topic, topic.partitions, error.error_code, pace))
             continue
         image = broker.image.topics.get(topic.name)
         count = len(image.partitions) if image is not None else 0
-        inside = [one for one in topic.partitions if 0 <= one.partition_index < count]
-        if len(inside) < len(topic.partitions):
-            outside = [one for one in topic.partitions if not 0 <= one.partition_index < count]
-            refused.append(_refuse(topic, outside, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        inside: list[offset_commit.RequestPartition] = []
+        outside: list[offset_commit.RequestPartition] = []
+        async for one in pace.each(topic.partitions):
+            (inside if 0 <= one.partition_index < count else outside).append(one)
+        if outside:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            refused.append(await _refuse(topic, outside, code, pace))
             topic.partitions = inside
         if inside:
             known.append(topic)
-    request.topics = known
     if refused and not known:
         return offset_commit.Response(topics=refused)
-    answer = cast(
-        "offset_commit.Response", await broker.groups.ask(request.group_id, request, context)
-    )
-    topic_ids = {topic.name: topic.topic_id for topic in known}
-    for answered in answer.topics:
+    answers: list[offset_commit.ResponseTopic] = []
+    answer = offset_commit.Response(topics=[])
+    for piece in await _pieces(known, pace):
+        request.topics = piece
+        answer = cast(
+            "offset_commit.Response", await broker.groups.ask(request.group_id, request, context)
+        )
+        answers += answer.topics
+    topic_ids = {topic.name: topic.topic_id async for topic in pace.each(known)}
+    async for answered in pace.each(answers):
         answered.topic_id = topic_ids.get(answered.name, answered.topic_id)
-    answer.topics = _merge(answer.topics + refused)
+    answer.topics = await _merge(answers + refused, pace)
     return answer
 
 
-def _refuse(
+async def _pieces(
+    topics: list[offset_commit.RequestTopic], pace: Pace
+) -> list[list[offset_commit.RequestTopic]]:
+    """Topics with at most so many partitions together as one turn, and one batch, may have."""
+    pieces: list[list[offset_commit.RequestTopic]] = [[]]
+    size = 0
+    async for topic in pace.each(topics):
+        partitions = topic.partitions
+        for start in range(0, len(partitions), PIECE_ENTRIES):
+            part = partitions[start : start + PIECE_ENTRIES]
+            if pieces[-1] and size + len(part) > PIECE_ENTRIES:
+                pieces.append([])
+                size = 0
+            pieces[-1].append(
+                offset_commit.RequestTopic(
+                    name=topic.name, topic_id=topic.topic_id, partitions=part
+                )
+            )
+            size += len(part)
+    return pieces
+
+
+async def _refuse(
     topic: offset_commit.RequestTopic,
     partitions: list[offset_commit.RequestPartition],
     code: ErrorCode,
+    pace: Pace,
 ) -> offset_commit.ResponseTopic:
     return offset_commit.ResponseTopic(
         topic_id=topic.topic_id,
         name=topic.name,
         partitions=[
             offset_commit.ResponsePartition(partition_index=one.partition_index, error_code=code)
-            for one in partitions
+            async for one in pace.each(partitions)
         ],
     )
 
 
-def _merge(topics: list[offset_commit.ResponseTopic]) -> list[offset_commit.ResponseTopic]:
+async def _merge(
+    topics: list[offset_commit.ResponseTopic], pace: Pace
+) -> list[offset_commit.ResponseTopic]:
     """One entry for each topic, with the refused and the other partitions."""
     merged: dict[tuple[str, bytes], offset_commit.ResponseTopic] = {}
-    for topic in topics:
+    async for topic in pace.each(topics):
         present = merged.setdefault((topic.name, topic.topic_id), topic)
         if present is not topic:
             present.partitions += topic.partitions

@@ -15,6 +15,7 @@ from ...protocol.messages import offset_for_leader_epoch
 from ...storage.errors import LogError
 from ...storage.leader_epochs import EpochEndOffset as StoredEpoch
 from ..replicas.partition import PartitionError
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -25,13 +26,16 @@ async def handle(
     broker: Broker, context: RequestContext, request: offset_for_leader_epoch.Request
 ) -> offset_for_leader_epoch.Response:
     del context
+    pace = Pace(broker.clock.monotonic)
     return offset_for_leader_epoch.Response(
         topics=[
             offset_for_leader_epoch.TopicResult(
                 topic=topic.topic,
-                partitions=[_find(broker, topic.topic, asked) for asked in topic.partitions],
+                partitions=await pace.every(
+                    _find(broker, topic.topic, asked) for asked in topic.partitions
+                ),
             )
-            for topic in request.topics
+            async for topic in pace.each(request.topics)
         ]
     )
 

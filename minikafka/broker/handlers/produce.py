@@ -32,6 +32,7 @@ from ...storage.log import AppendResult
 from ...storage.validation import Inspection, RecordsUnread
 from ..replicas.inspection import Budget
 from ..replicas.partition import Partition, PartitionError
+from ..system.pace import Pace
 from ..transport.transport import ConnectionLostError
 from .acknowledgements import Acknowledgements
 from .current_leader import LEADER_ELSEWHERE, current_leader, endpoints_of
@@ -153,11 +154,16 @@ class _Appends:
     async def append_several(self) -> list[produce.TopicResponse]:
         """Append to more than one partition, in turns that stay short."""
         broker, request = self._broker, self._request
-        wanted = [(topic, asked) for topic in request.topic_data for asked in topic.partition_data]
-        if len({(one.name or one.topic_id, asked.index) for one, asked in wanted}) < len(wanted):
-            return self._refuse_repeated()
+        pace = Pace(broker.clock.monotonic)
+        wanted = [
+            (topic, asked)
+            async for topic in pace.each(request.topic_data)
+            for asked in topic.partition_data
+        ]
+        if await pace.repeated((one.name or one.topic_id, asked.index) for one, asked in wanted):
+            return await self._refuse_repeated(pace)
         batch = broker.replicas.follower_batch if request.acks == _ACKS_ALL else _NO_BATCHING
-        if len(wanted) <= _PARTITIONS_PER_TURN:
+        if max(len(wanted), len(request.topic_data)) <= _PARTITIONS_PER_TURN:
             with batch:
                 return self.append_all()
         answers: list[produce.PartitionResponse] = []
@@ -167,16 +173,16 @@ class _Appends:
             with batch:
                 answers += starmap(self.append, wanted[start : start + _PARTITIONS_PER_TURN])
         left = iter(answers)
-        return [
+        return await pace.every(
             produce.TopicResponse(
                 topic_id=topic.topic_id,
                 name=topic.name,
                 partition_responses=list(islice(left, len(topic.partition_data))),
             )
             for topic in request.topic_data
-        ]
+        )
 
-    def _refuse_repeated(self) -> list[produce.TopicResponse]:
+    async def _refuse_repeated(self, pace: Pace) -> list[produce.TopicResponse]:
         error = PartitionError(
             ErrorCode.INVALID_REQUEST, "a partition is named more than once in the request"
         )
@@ -184,11 +190,11 @@ class _Appends:
             produce.TopicResponse(
                 topic_id=topic.topic_id,
                 name=topic.name,
-                partition_responses=[
+                partition_responses=await pace.every(
                     self._refused(topic, asked, error) for asked in topic.partition_data
-                ],
+                ),
             )
-            for topic in self._request.topic_data
+            async for topic in pace.each(self._request.topic_data)
         ]
 
     async def append_inspected(self, topics: list[produce.TopicResponse]) -> None:

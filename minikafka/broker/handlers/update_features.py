@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import update_features
 from ..settings.features import FEATURES
+from ..system.pace import paced
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: RequestContext, request: update_features.Request
 ) -> update_features.Response:
-    del broker, context
-    levels = {one.feature: one.max_version_level for one in request.feature_updates}
+    del context
+    updates = paced(request.feature_updates, broker.clock.monotonic)
+    levels = {one.feature: one.max_version_level async for one in updates}
     for name, level in levels.items():
         problem = _problem(name, level)
         if problem is not None:

@@ -9,6 +9,7 @@ from ...protocol.messages import produce
 from ...protocol.records import CorruptBatchError, parse_batch_header
 from ..coordinators.transactions import Confirmation
 from ..replicas.partition import Partition, PartitionError
+from ..system.pace import Pace
 from .transaction_errors import append_error
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ async def confirm_transaction(broker: Broker, version: int, request: produce.Req
     """
     assert request.transactional_id is not None
     begins: dict[tuple[int, int], list[Partition]] = {}
-    for topic in request.topic_data:
-        for asked in topic.partition_data:
+    pace = Pace(broker.clock.monotonic)
+    async for topic in pace.each(request.topic_data):
+        async for asked in pace.each(topic.partition_data):
             if not asked.records:
                 continue
             try:

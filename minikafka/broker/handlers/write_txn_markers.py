@@ -24,9 +24,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import write_txn_markers
 from ..coordinators.markers import Marker
+from ..system.pace import PIECE_ENTRIES, Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -37,12 +40,15 @@ async def handle(
     broker: Broker, context: RequestContext, request: write_txn_markers.Request
 ) -> write_txn_markers.Response:
     del context
+    pace = Pace(broker.clock.monotonic)
     return write_txn_markers.Response(
-        markers=[await _write(broker, one) for one in request.markers]
+        markers=[await _write(broker, one, pace) async for one in pace.each(request.markers)]
     )
 
 
-async def _write(broker: Broker, asked: write_txn_markers.Marker) -> write_txn_markers.MarkerResult:
+async def _write(
+    broker: Broker, asked: write_txn_markers.Marker, pace: Pace
+) -> write_txn_markers.MarkerResult:
     marker = Marker(
         asked.producer_id,
         asked.producer_epoch,
@@ -50,14 +56,24 @@ async def _write(broker: Broker, asked: write_txn_markers.Marker) -> write_txn_m
         asked.transaction_version,
         asked.transaction_result,
     )
-    places = [(topic.name, number) for topic in asked.topics for number in topic.partition_indexes]
+    places = [
+        (topic.name, number)
+        async for topic in pace.each(asked.topics)
+        async for number in pace.each(topic.partition_indexes)
+    ]
+    refusal = ErrorCode.NONE
     if asked.producer_id < 0 or asked.producer_epoch < 0:
-        codes = dict.fromkeys(places, ErrorCode.INVALID_REQUEST)
+        refusal = ErrorCode.INVALID_REQUEST
     elif marker.commits:
-        codes = dict.fromkeys(places, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    else:
-        written = await broker.markers.write_and_wait(marker, places, from_client=True)
-        codes = dict(zip(places, written, strict=True))
+        refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    codes: dict[tuple[str, int], ErrorCode] = {}
+    for start in range(0, len(places), PIECE_ENTRIES):
+        piece = places[start : start + PIECE_ENTRIES]
+        found = [refusal] * len(piece)
+        if not refusal:
+            found = await broker.markers.write_and_wait(marker, piece, from_client=True)
+        codes.update(zip(piece, found, strict=True))
+        await trio.lowlevel.checkpoint()
     return write_txn_markers.MarkerResult(
         producer_id=asked.producer_id,
         topics=[
@@ -67,9 +83,9 @@ async def _write(broker: Broker, asked: write_txn_markers.Marker) -> write_txn_m
                     write_txn_markers.PartitionResult(
                         partition_index=number, error_code=codes[topic.name, number]
                     )
-                    for number in topic.partition_indexes
+                    async for number in pace.each(topic.partition_indexes)
                 ],
             )
-            for topic in asked.topics
+            async for topic in pace.each(asked.topics)
         ],
     )

@@ -33,6 +33,7 @@ from ..system.request_memory import Reservation
 from ..transport.frame_buffer import larger_buffer, larger_size
 from ..transport.transport import ConnectionLostError, Transport
 from .answers import LATER_ANSWERS_MAX, AnswerQueue
+from .large_answers import encode_large, free
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -305,8 +306,9 @@ class Connection:
                 handler.counts_entries and handler.entries_of(response) > _OFFLOADED_ENTRIES_MIN
             ):
                 answer = await self._broker.run_in_thread(
-                    partial(encode_response, response, version, correlation_id)
+                    partial(encode_large, response, version, correlation_id)
                 )
+                await self._broker.run_in_thread(partial(free, request, response))
             else:
                 answer = encode_response(response, version, correlation_id)
         self.is_serving = False

@@ -12,7 +12,7 @@ the client start again with a full fetch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -117,8 +117,20 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def plan(self, request: fetch.Request, uses_topic_ids: bool, now: float) -> FetchPlan:
+    def plan(
+        self,
+        request: fetch.Request,
+        uses_topic_ids: bool,
+        now: float,
+        wanted: list[CachedPartition],
+    ) -> FetchPlan:
         """Update a request's session, and return what to answer.
+
+        Args:
+            request: what the client sent.
+            uses_topic_ids: its version names topics by id.
+            now: the time in monotonic seconds.
+            wanted: its partitions, from `asked_partitions`.
 
         Raises:
             SessionError: the request does not fit a session here.
@@ -126,7 +138,6 @@ class FetchSessionCache:
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (FULL_EPOCH, SESSIONLESS_EPOCH):
             self._sessions.pop(session_id, None)
-            wanted = [CachedPartition(key, asked) for key, asked in _asked(request.topics)]
             session = None
             if epoch == FULL_EPOCH and self._has_room_for(len(wanted), now):
                 session = self._create(uses_topic_ids, now)
@@ -134,10 +145,14 @@ class FetchSessionCache:
                 return FetchPlan(None, wanted, False, 0)
             session.partitions = {one.key: one for one in wanted}
             return FetchPlan(session, wanted, False, session.session_id)
-        return self._plan_incremental(request, uses_topic_ids, now)
+        return self._plan_incremental(request, uses_topic_ids, now, wanted)
 
     def _plan_incremental(
-        self, request: fetch.Request, uses_topic_ids: bool, now: float
+        self,
+        request: fetch.Request,
+        uses_topic_ids: bool,
+        now: float,
+        wanted: list[CachedPartition],
     ) -> FetchPlan:
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -152,12 +167,12 @@ class FetchSessionCache:
             for number in topic.partitions:
                 session.partitions.pop((topic.topic, topic.topic_id, number), None)
         added: dict[PartitionKey, CachedPartition] = {}
-        for key, asked in _asked(request.topics):
-            cached = session.partitions.get(key)
+        for one in wanted:
+            cached = session.partitions.get(one.key)
             if cached is None:
-                added[key] = CachedPartition(key, asked)
+                added[one.key] = one
             else:
-                cached.asked = asked
+                cached.asked = one.asked
         if added and not self._has_room_for(len(added), now):
             self._sessions.pop(session.session_id, None)  # its client starts again without one
             raise SessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -192,7 +207,8 @@ class FetchSessionCache:
         return self._sessions.pop(oldest.session_id)
 
 
-def _asked(topics: Iterable[fetch.Topic]) -> Iterable[tuple[PartitionKey, fetch.Partition]]:
+def asked_partitions(topics: Iterable[fetch.Topic]) -> Iterator[CachedPartition]:
+    """The partitions of a request, as no session knows them yet."""
     for topic in topics:
         for asked in topic.partitions:
-            yield (topic.topic, topic.topic_id, asked.partition), asked
+            yield CachedPartition((topic.topic, topic.topic_id, asked.partition), asked)

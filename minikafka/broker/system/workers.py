@@ -23,7 +23,21 @@ class RunInThread(Protocol):
 async def run_in_worker_thread(
     function: Callable[[], _T], /, *, abandon_on_cancel: bool = False
 ) -> _T:
-    return await trio.to_thread.run_sync(function, abandon_on_cancel=abandon_on_cancel)
+    # An exception that trio brings back refers to itself, by the frames of its traceback. So it
+    # keeps what it came through, a request of megabytes perhaps, until the next collection.
+    errors: list[BaseException] = []
+
+    def call() -> list[_T]:
+        try:
+            return [function()]
+        except BaseException as error:  # noqa: BLE001 - it is raised below, in trio's thread
+            errors.append(error)
+            return []
+
+    results = await trio.to_thread.run_sync(call, abandon_on_cancel=abandon_on_cancel)
+    if errors:
+        raise errors.pop()
+    return results[0]
 
 
 async def run_inline(function: Callable[[], _T], /, *, abandon_on_cancel: bool = False) -> _T:

@@ -174,6 +174,9 @@ class SocketTransport:
             run: list[Any] = []
             read_bytes = 0
             for part in parts:
+                if len(run) >= _BUFFERS_PER_CALL_MAX:
+                    await self._send_buffers(run, _MSG_MORE)
+                    run, read_bytes = [], 0
                 if type(part) is not FilePayload:
                     run.append(part)
                 elif len(part) < SENDFILE_SIZE_BYTES_MIN or part.file.fileno() is None:
