@@ -9,16 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages import alter_partition_reassignments, elect_leaders, metadata
-
 from .brokers import Broker
 from .channel import Channel, CommandError
 from .faults import STEP_SECONDS, Controlled
 from .places import Address, Workspace
 from .process import START_TIMEOUT_S, wait_until_ready
 from .settings import DEFAULTS, Setting
-from .wire import Wire
 
 _REPLICAS_MAX: Final = 3
 _VOTERS_MAX: Final = 5
@@ -352,24 +348,19 @@ class Cluster(Controlled):
             ValueError: there is no such node or partition, or the node has no replica of it.
             RuntimeError: the replica cannot lead, for instance because its node does not run.
         """
+        from .topics import elect_preferred, reorder, replicas_of
+        from .wire import Wire
+
         broker = self._broker(node)
         deadline = time.monotonic() + _LEADER_TIMEOUT_S
         with Wire(self._answering()[0]) as wire:
-            described = wire.ask(
-                metadata.Request(topics=[metadata.RequestTopic(name=topic)]), 12, metadata.Response
-            )
-            found = [
-                one
-                for asked in described.topics
-                for one in asked.partitions
-                if one.partition_index == partition
-            ]
-            if not found or node not in found[0].replica_nodes:
-                places = found[0].replica_nodes if found else "none"
-                raise ValueError(f"node {node} has no replica of {topic}-{partition}: {places}")
-            replicas = [node, *(one for one in found[0].replica_nodes if one != node)]
-            _reorder(wire, topic, partition, replicas)
-            while code := _elect(wire, topic, partition):
+            places = replicas_of(wire, topic, partition)
+            if node not in places:
+                raise ValueError(
+                    f"node {node} has no replica of {topic}-{partition}: {places or 'none'}"
+                )
+            reorder(wire, topic, partition, [node, *(one for one in places if one != node)])
+            while code := elect_preferred(wire, topic, partition):
                 if not broker.is_running or time.monotonic() > deadline:
                     raise RuntimeError(f"node {node} cannot lead {topic}-{partition}: {code}")
                 time.sleep(_ASK_AGAIN_S)
@@ -422,43 +413,3 @@ class Cluster(Controlled):
         except KeyError:
             known = ", ".join(map(str, self.nodes))
             raise ValueError(f"there is no node {node}; the cluster has {known}") from None
-
-
-def _reorder(wire: Wire, topic: str, partition: int, replicas: Sequence[int]) -> None:
-    wanted = alter_partition_reassignments.ReassignablePartition(
-        partition_index=partition, replicas=list(replicas)
-    )
-    answer = wire.ask(
-        alter_partition_reassignments.Request(
-            topics=[
-                alter_partition_reassignments.ReassignableTopic(name=topic, partitions=[wanted])
-            ]
-        ),
-        0,
-        alter_partition_reassignments.Response,
-    )
-    codes = [one.error_code for asked in answer.responses for one in asked.partitions]
-    _check(f"the replicas of {topic}-{partition} cannot be put in order", answer.error_code, *codes)
-
-
-def _elect(wire: Wire, topic: str, partition: int) -> str:
-    """Have the preferred replica lead; returns the error's name if it cannot."""
-    wanted = elect_leaders.TopicPartitions(topic=topic, partitions=[partition])
-    answer = wire.ask(
-        elect_leaders.Request(topic_partitions=[wanted], timeout_ms=30_000),
-        2,
-        elect_leaders.Response,
-    )
-    codes = [answer.error_code] + [
-        one.error_code
-        for asked in answer.replica_election_results
-        for one in asked.partition_result
-    ]
-    bad = [code for code in codes if code not in {0, ErrorCode.ELECTION_NOT_NEEDED}]
-    return ErrorCode(bad[0]).name if bad else ""
-
-
-def _check(what: str, *codes: int) -> None:
-    for code in codes:
-        if code:
-            raise RuntimeError(f"{what}: {ErrorCode(code).name}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator
 
 import pytest
@@ -12,8 +11,6 @@ from minikafka.protocol.messages import metadata
 from minikafka.testing.topics import create_topic
 from minikafka.testing.wire import Wire
 from tests.testing.test_faults import produce, read
-
-needs_filters = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's socket filters")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +51,6 @@ def test_a_dead_replica_cannot_lead(kafka: testing.Cluster) -> None:
         kafka.move_leader("t", 0, other)
 
 
-@needs_filters
 def test_a_leader_that_is_cut_off_is_replaced_and_comes_back(kafka: testing.Cluster) -> None:
     create_topic(kafka.bootstrap, "t")
     assert produce(kafka, "t", b"1", acks="all") == [0]
@@ -68,7 +64,6 @@ def test_a_leader_that_is_cut_off_is_replaced_and_comes_back(kafka: testing.Clus
     assert read(kafka, "t", "g", 2) == [b"1", b"2"]
 
 
-@needs_filters
 def test_a_node_that_is_cut_off_answers_nobody(kafka: testing.Cluster) -> None:
     kafka.isolate(2)
     with pytest.raises(TimeoutError), Wire(kafka.nodes[2].bootstrap, timeout_s=0.5) as wire:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -41,9 +42,9 @@ def produce(kafka: Controlled, topic: str, *values: bytes, **settings: object) -
     for value in values:
         errors: list[KafkaError | None] = []
 
-        def delivered(error: KafkaError | None, message: object) -> None:
+        def delivered(error: KafkaError | None, message: Any) -> None:
             errors.append(error)  # noqa: B023 - it is called before the next value
-            offsets.append(message.offset())  # type: ignore[attr-defined]
+            offsets.append(message.offset())
 
         producer.produce(topic, value, on_delivery=delivered)
         producer.flush()
@@ -181,14 +182,14 @@ def test_unknown_names_are_refused(
     kafka: testing.Broker, words: str, arguments: dict[str, str]
 ) -> None:
     with pytest.raises(testing.CommandError, match=words):
-        kafka.inject(**arguments)  # type: ignore[arg-type]
+        kafka.inject(arguments["api"], arguments["error"])
 
 
 def test_a_fault_that_does_nothing_is_refused(kafka: testing.Broker) -> None:
     with pytest.raises(ValueError, match=r"does nothing.*disconnect"):
         kafka.inject("Produce")
     with pytest.raises(ValueError, match="disconnect='now'"):
-        kafka.inject("Produce", disconnect="now")  # type: ignore[arg-type]
+        kafka.inject("Produce", disconnect=cast("Any", "now"))
 
 
 # --- time ---
