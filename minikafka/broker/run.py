@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
+from typing import Protocol, cast
 
 import trio
 
@@ -18,11 +18,13 @@ from ..metadata.setting_table import BrokerConfig
 from ..metadata.settings import InvalidSettingError
 from . import lifetime
 from .broker import Broker
+from .net.connection import Connection
 from .net.server import Server, bind, endpoint_of
 from .opening import BrokerOptions, open_broker
 from .settings.addresses import parse_address, render_address
 from .settings.node import Endpoint
 from .settings.topology import topology_of
+from .system.clock import Clock
 from .system.start_error import StartError
 from .system.stop_signals import STOP_SIGNALS, StopSignals, stop_signals
 from .system.turns import watch_if_asked
@@ -30,6 +32,29 @@ from .system.turns import watch_if_asked
 __all__ = ["BrokerOptions", "StartError", "open_broker", "run_broker"]
 
 logger = logging.getLogger(__name__)
+
+
+class Companion(Protocol):
+    """What may accompany a node in its process: a test's hands (`minikafka.testing.inside`)."""
+
+    @property
+    def clock(self) -> Clock:
+        """The broker's clocks."""
+        ...
+
+    @property
+    def trio_clock(self) -> trio.abc.Clock:
+        """The event loop's clock."""
+        ...
+
+    def connect(self, broker: Broker, client: socket.socket, peer: str) -> Connection:
+        """Make a client's connection."""
+        ...
+
+    async def run(self, broker: Broker) -> None:
+        """Run until cancelled, from before the node serves."""
+        ...
+
 
 _ANY_ADDRESS = ("0.0.0.0", "::", "")
 _OBJECTS_PER_COLLECTION = (20_000, 5, 400)
@@ -42,7 +67,9 @@ _FLUSH_SECONDS = 1.5
 _CLOSE_SECONDS = 1.0
 
 
-def run_broker(options: BrokerOptions, on_ready: Callable[[str], None]) -> Broker | None:
+def run_broker(
+    options: BrokerOptions, on_ready: Callable[[str], None], companion: Companion | None = None
+) -> Broker | None:
     """Run a node until SIGTERM or SIGINT.
 
     ``on_ready`` is called with ``HOST:PORT`` when clients can connect (or other nodes, if this one
@@ -67,13 +94,14 @@ def run_broker(options: BrokerOptions, on_ready: Callable[[str], None]) -> Broke
             advertised = Endpoint("", 0)
             if listener is not None:
                 options, advertised = _with_addresses(options, listener)
-            broker = open_broker(options)
+            broker = open_broker(options, clock=None if companion is None else companion.clock)
             signals.is_interruptible = False
             broker.node.endpoint = advertised
             _calm_garbage_collector()
-            node = _Node(broker, listener, on_ready, is_ephemeral=options.is_ephemeral)
+            node = _Node(broker, listener, on_ready, companion, is_ephemeral=options.is_ephemeral)
+            clock = None if companion is None else companion.trio_clock
             try:
-                trio.run(node.run, signals)
+                trio.run(node.run, signals, clock=clock)
             except BaseExceptionGroup as group:
                 raise _reason(group) from group
             finally:
@@ -180,14 +208,16 @@ class _Node:
         broker: Broker,
         listener: socket.socket | None,
         on_ready: Callable[[str], None],
+        companion: Companion | None,
         *,
         is_ephemeral: bool,
     ) -> None:
         self._broker = broker
+        self._companion = companion
         self._listener = listener
         self._on_ready = on_ready
         self._is_ephemeral = is_ephemeral
-        self._server = Server(broker)
+        self._server = Server(broker) if companion is None else Server(broker, companion.connect)
         self._starting = trio.CancelScope()
         self._stopping = trio.Event()
         self._stop_deadline = float("inf")
@@ -209,6 +239,8 @@ class _Node:
                 nursery.cancel_scope.cancel()
                 return
             nursery.start_soon(self._leave)
+            if self._companion is not None:
+                nursery.start_soon(self._companion.run, broker)
             if self._listener is None:
                 self._on_ready(render_address(*broker.node.internal_endpoint))
                 await self._stopping.wait()

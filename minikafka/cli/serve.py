@@ -195,8 +195,9 @@ def _run(config: BrokerConfig, directory: Path, *, is_ephemeral: bool) -> object
     from ..broker.run import BrokerOptions, StartError, run_broker
 
     options = BrokerOptions(config=config, data_dir=directory, is_ephemeral=is_ephemeral)
+    companion = click.get_current_context().obj  # of a test, see minikafka.testing.inside
     try:
-        return run_broker(options, on_ready=lambda text: click.echo(f"ready: {text}"))
+        return run_broker(options, lambda text: click.echo(f"ready: {text}"), companion)
     except StartError as error:
         raise CommandFailed(str(error)) from None
 

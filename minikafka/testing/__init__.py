@@ -21,7 +21,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .brokers import Broker, LongTurnError
+from .channel import CommandError
 from .clusters import Cluster, NodeOptions
+from .faults import Clock, Injection, Request
 from .process import BrokerStartError
 from .settings import DEFAULTS, Setting
 
@@ -29,9 +31,13 @@ __all__ = [
     "DEFAULTS",
     "Broker",
     "BrokerStartError",
+    "Clock",
     "Cluster",
+    "CommandError",
+    "Injection",
     "LongTurnError",
     "NodeOptions",
+    "Request",
     "Setting",
     "broker",
     "cluster",
@@ -49,6 +55,7 @@ def broker(
     arguments: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     defaults: Mapping[str, Setting] = DEFAULTS,
+    control: bool = True,
     **named_settings: Setting,
 ) -> Broker:
     """A broker of its own, which starts when a ``with`` or ``async with`` block is entered.
@@ -63,6 +70,8 @@ def broker(
         arguments: further arguments of ``minikafka serve``, e.g. ``["--log-level", "debug"]``.
         environment: variables for the process, in addition to those of this one.
         defaults: settings that hold unless the others say otherwise; see `DEFAULTS`.
+        control: whether faults can be injected and the clock be moved. False starts exactly what
+            ``minikafka serve`` does, for benchmarks.
         **named_settings: settings with ``_`` for dots: ``num_partitions=3``.
 
     Raises:
@@ -78,6 +87,7 @@ def broker(
         arguments=arguments,
         environment=environment,
         defaults=defaults,
+        control=control,
     )
 
 
@@ -91,6 +101,7 @@ def cluster(
     keep: bool = False,
     environment: Mapping[str, str] | None = None,
     defaults: Mapping[str, Setting] = DEFAULTS,
+    control: bool = True,
     **named_settings: Setting,
 ) -> Cluster:
     """A cluster, which starts when a ``with`` or ``async with`` block is entered.
@@ -108,6 +119,8 @@ def cluster(
         keep: do not remove the temporary directory at the end.
         environment: variables for the processes, in addition to those of this one.
         defaults: settings that hold unless the others say otherwise; see `DEFAULTS`.
+        control: whether faults can be injected and the clock be moved. False starts exactly what
+            ``minikafka serve`` does, for benchmarks.
         **named_settings: settings with ``_`` for dots: ``num_partitions=3``.
 
     Raises:
@@ -121,4 +134,5 @@ def cluster(
         keep=keep,
         environment=environment,
         defaults=defaults,
+        control=control,
     )

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from .blocks import Block
+from .channel import CHANNEL_VARIABLE, Channel
+from .faults import Controlled
 from .places import Address, Workspace
 from .process import LOG_TAIL_CHARACTERS, ServerProcess, wait_until_ready
 from .settings import DEFAULTS, Setting, assignments
 
 _SERVE: Final = (sys.executable, "-m", "minikafka", "serve")
+_SERVE_CONTROLLED: Final = (sys.executable, "-m", "minikafka.testing.inside", "serve")
 # As a variable, because tests of upgrades start versions that do not have the option.
 _UNTIL_STDIN_CLOSES: Final = {"MINIKAFKA_UNTIL_STDIN_CLOSES": "1"}
 
@@ -28,7 +30,7 @@ class LongTurnError(AssertionError):
     """A broker kept its clients waiting; see `minikafka.broker.system.turns`."""
 
 
-class Broker(Block):
+class Broker(Controlled):
     """``minikafka serve``, to be started, killed, paused and started again.
 
     `minikafka.testing.broker` makes one and describes the arguments. The address and the data stay
@@ -52,9 +54,16 @@ class Broker(Block):
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         defaults: Mapping[str, Setting] = DEFAULTS,
+        control: bool = True,
         name: str = "the broker",
+        node_id: int = 1,
     ) -> None:
+        super().__init__()
         self.name = name
+        self._node_id = node_id
+        self._is_controlled = control
+        self._channel: Channel | None = None
+        self._ahead_s = 0.0
         self._workspace = Workspace(directory, keep)
         self._listen = listen
         self._address: Address | None = None
@@ -147,6 +156,7 @@ class Broker(Block):
         self.launch()
         try:
             wait_until_ready([self.process])
+            self.set_ahead(self._ahead_s)
         except BaseException:
             self.process.kill()
             raise
@@ -158,11 +168,32 @@ class Broker(Block):
         if self._address is None:
             self._address = Address(self._listen)
         self._is_paused = False
-        command = [*self._prefix, *_SERVE, "--listen", self.bootstrap]
+        serve, environment = _SERVE, self._environment
+        passed: list[int] = []
+        if self._is_controlled:
+            self._end_control()
+            self._channel = channel = Channel(self.name)
+            number = channel.theirs.fileno()
+            serve, passed = _SERVE_CONTROLLED, [number]
+            environment = {**environment, CHANNEL_VARIABLE: str(number)}
+        command = [*self._prefix, *serve, "--listen", self.bootstrap]
         command += ["--data-dir", str(self.data_dir.absolute()), *self._arguments]
         self._process = ServerProcess(
-            self.name, command, self.log_path, environment=self._environment
+            self.name, command, self.log_path, environment=environment, pass_fds=passed
         )
+        if self._channel is not None:
+            self._channel.started()
+
+    def set_ahead(self, seconds: float) -> None:
+        """After a start: have the time to which the test has moved the clocks before."""
+        self._ahead_s = seconds
+        if seconds and self._channel is not None:
+            self._channel.call("set_ahead", seconds=seconds)
+
+    def _end_control(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Ask it to stop, and wait for the end. It is killed if that takes a minute.
@@ -204,8 +235,43 @@ class Broker(Block):
         finally:
             self.release()
 
+    # --- control ---
+
+    def channels(self) -> dict[int, Channel]:
+        """How to reach it.
+
+        Raises:
+            RuntimeError: it does not run, or was made with ``control=False``.
+        """
+        if not self.is_running:
+            raise RuntimeError(f"{self.name} does not run")
+        if self._channel is None:
+            raise RuntimeError(f"{self.name} was made with control=False and takes no orders")
+        return {self._node_id: self._channel}
+
+    def advance_clocks(self, seconds: float) -> None:
+        """See `minikafka.testing.faults.Clock.advance`."""
+        self._tell_all("advance", seconds=seconds)
+        self._ahead_s += seconds
+
+    def reset(self) -> None:
+        """See `minikafka.testing.faults.Controlled.reset`."""
+        self._tell_all("reset")
+
+    def restore(self) -> None:
+        """See `minikafka.testing.faults.Controlled.restore`."""
+        if not self.is_running:
+            self.start()
+        if self.is_paused:
+            self.resume()
+        self.clear_faults()
+        self.forget_requests()
+
+    # --- the end ---
+
     def release(self) -> None:
         """Give back the port and the temporary directory of a broker that does not run."""
+        self._end_control()
         if self._address is not None:
             self._address.release()
         if _LONG_TURNS_ARE_WATCHED in os.environ and self._address is not None:

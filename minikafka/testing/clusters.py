@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from .blocks import Block
 from .brokers import Broker
+from .channel import Channel, CommandError
+from .faults import STEP_SECONDS, Controlled
 from .places import Address, Workspace
 from .process import START_TIMEOUT_S, wait_until_ready
 from .settings import DEFAULTS, Setting
@@ -40,7 +42,7 @@ class NodeOptions:
     arguments: Sequence[str] = ()
 
 
-class Cluster(Block):
+class Cluster(Controlled):
     """Nodes 1 to N (or from another first id on), which can be killed, paused and started again.
 
     `minikafka.testing.cluster` makes one and describes the arguments. Methods that take nodes mean
@@ -57,7 +59,11 @@ class Cluster(Block):
         keep: bool = False,
         environment: Mapping[str, str] | None = None,
         defaults: Mapping[str, Setting] = DEFAULTS,
+        control: bool = True,
     ) -> None:
+        super().__init__()
+        self._is_controlled = control
+        self._ahead_s = 0.0
         self._first_id = first_id
         self._options = [NodeOptions()] * nodes if isinstance(nodes, int) else list(nodes)
         if not self._options:
@@ -74,6 +80,7 @@ class Cluster(Block):
         self._workspace = Workspace(directory, keep)
         self._internal: list[Address] = []
         self._nodes: dict[int, Broker] = {}
+        self._isolated: set[int] = set()
 
     # --- what it is ---
 
@@ -128,16 +135,12 @@ class Cluster(Block):
         from minikafka_client import KafkaError
         from minikafka_client.sync import AdminClient
 
-        answering = [
-            node.bootstrap
-            for node in self._nodes.values()
-            if node.is_running and not node.is_paused
-        ]
+        answering = self._answering()
         if not answering:
             return None
         try:
             with AdminClient(
-                ",".join(answering),
+                answering,
                 socket_connection_setup_timeout_ms=_ASK_TIMEOUT_MS,
                 request_timeout_ms=_ASK_TIMEOUT_MS,
                 default_api_timeout_ms=_ASK_TIMEOUT_MS,
@@ -147,6 +150,14 @@ class Cluster(Block):
             return None
         leaders = [one.leader for one in partitions if one.partition == partition]
         return leaders[0] if leaders and leaders[0] in self.running else None
+
+    def _answering(self) -> list[str]:
+        """The addresses of the nodes that answer clients."""
+        return [
+            broker.bootstrap
+            for node, broker in self._nodes.items()
+            if broker.is_running and not broker.is_paused and node not in self._isolated
+        ]
 
     # --- what happens to it ---
 
@@ -190,9 +201,12 @@ class Cluster(Block):
         Raises:
             BrokerStartError: one of them did not start; all of them are killed.
         """
+        nodes = list(nodes)
         processes = [self._broker(node).process for node in nodes]
         try:
             wait_until_ready(processes, timeout_s)
+            for node in nodes:
+                self._broker(node).set_ahead(self._ahead_s)
         except BaseException:
             for process in processes:
                 process.kill()
@@ -218,7 +232,9 @@ class Cluster(Block):
                 arguments=[*words, *options.arguments],
                 environment=self._environment,
                 defaults=self._defaults,
+                control=self._is_controlled,
                 name=f"node {node}",
+                node_id=node,
             )
 
     def stop(self, *nodes: int) -> dict[int, int]:
@@ -237,6 +253,7 @@ class Cluster(Block):
 
     def kill(self, *nodes: int) -> None:
         """End nodes without a warning (SIGKILL), as crashes would."""
+        self._isolated.difference_update(nodes or self.running)
         for node in nodes or self.running:
             self._broker(node).kill()
 
@@ -249,6 +266,133 @@ class Cluster(Block):
         """Let nodes go on after `pause`."""
         for node in nodes or self.running:
             self._broker(node).resume()
+
+    # --- control ---
+
+    def channels(self) -> dict[int, Channel]:
+        """How to reach the nodes that run and are not paused, by node id.
+
+        Raises:
+            RuntimeError: the cluster was made with ``control=False``.
+        """
+        found: dict[int, Channel] = {}
+        for node in self._nodes.values():
+            if node.is_running and not node.is_paused:
+                found |= node.channels()
+        return found
+
+    def advance_clocks(self, seconds: float) -> None:
+        """See `minikafka.testing.faults.Clock.advance`."""
+        left = seconds
+        with ThreadPoolExecutor(max(1, len(self._nodes))) as threads:
+            while left > 0:
+                step = min(left, STEP_SECONDS)
+                self._together(threads, self.channels(), "advance", seconds=step)
+                hearing = {
+                    node: channel
+                    for node, channel in self.channels().items()
+                    if node not in self._isolated
+                }
+                self._together(threads, hearing, "settle", nodes=list(hearing))
+                self._ahead_s += step
+                left -= step
+
+    @staticmethod
+    def _together(
+        threads: ThreadPoolExecutor, channels: Mapping[int, Channel], command: str, **arguments: Any
+    ) -> None:
+        """Have nodes do something at the same time."""
+        done = [threads.submit(one.call, command, **arguments) for one in channels.values()]
+        for future in done:
+            future.result()
+
+    def reset(self) -> None:
+        """See `minikafka.testing.faults.Controlled.reset`."""
+        self.clear_faults()
+        self.forget_requests()
+        self._ask_controller("reset")
+
+    def restore(self) -> None:
+        """See `minikafka.testing.faults.Controlled.restore`."""
+        for node, broker in self.nodes.items():
+            if broker.is_paused:
+                self.resume(node)
+        if len(self.running) < len(self.nodes):
+            self.start()
+        self.heal()
+        self.clear_faults()
+        self.forget_requests()
+
+    def _ask_controller(self, command: str) -> None:
+        """Have the active controller do something; wait for an election if there is none.
+
+        Raises:
+            TimeoutError: no node is the active controller for a minute.
+        """
+        deadline = time.monotonic() + _LEADER_TIMEOUT_S
+        while True:
+            for channel in self.channels().values():
+                try:
+                    channel.call(command)
+                except CommandError as error:
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(f"{command}: {error}") from None
+                else:
+                    return
+            time.sleep(_ASK_AGAIN_S)
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Make a replica the leader now, as an administrator or the balancer does.
+
+        It becomes the preferred leader, too, so that nothing moves it back. If the replica is not
+        in sync yet, this waits until it is.
+
+        Raises:
+            ValueError: there is no such node or partition, or the node has no replica of it.
+            RuntimeError: the replica cannot lead, for instance because its node does not run.
+        """
+        from .topics import elect_preferred, reorder, replicas_of
+        from .wire import Wire
+
+        broker = self._broker(node)
+        deadline = time.monotonic() + _LEADER_TIMEOUT_S
+        with Wire(self._answering()[0]) as wire:
+            places = replicas_of(wire, topic, partition)
+            if node not in places:
+                raise ValueError(
+                    f"node {node} has no replica of {topic}-{partition}: {places or 'none'}"
+                )
+            reorder(wire, topic, partition, [node, *(one for one in places if one != node)])
+            while code := elect_preferred(wire, topic, partition):
+                if not broker.is_running or time.monotonic() > deadline:
+                    raise RuntimeError(f"node {node} cannot lead {topic}-{partition}: {code}")
+                time.sleep(_ASK_AGAIN_S)
+        while self.leader(topic, partition) != node:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{topic}-{partition} has not moved to node {node}")
+            time.sleep(_ASK_AGAIN_S)
+
+    def isolate(self, node: int) -> None:
+        """Cut a node off from clients and from the other nodes, as a broken network does.
+
+        Its process goes on, hears nothing and is not heard; nothing is refused. Connections resume
+        with `heal`, unless one side has given them up by then. Linux only.
+
+        Raises:
+            CommandError: the node does not run, or the system cannot do that.
+        """
+        ports = self._broker(node).channels()[node].call("cut_off")
+        self._isolated.add(node)
+        for other, channel in self.channels().items():
+            if other != node:
+                channel.call("ignore", ports=ports)
+
+    def heal(self) -> None:
+        """Connect all nodes again."""
+        self._isolated.clear()
+        self._tell_all("heal")
+
+    # --- the end ---
 
     def close(self) -> None:
         """Stop what runs, and remove what is temporary."""

@@ -34,6 +34,7 @@ class ServerProcess:
         log_path: stderr is appended to this file.
         environment: variables in addition to those of this process.
         cwd: the directory it starts in; this process's own if None.
+        pass_fds: open files that it inherits.
 
     Attributes:
         address: what follows ``ready:``; empty until then.
@@ -48,6 +49,7 @@ class ServerProcess:
         *,
         environment: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        pass_fds: Collection[int] = (),
     ) -> None:
         self.name = name
         self.log_path = log_path
@@ -63,6 +65,7 @@ class ServerProcess:
                 stderr=log,
                 bufsize=0,
                 cwd=cwd,
+                pass_fds=pass_fds,
                 env={**os.environ, **environment} if environment else None,
             )
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from minikafka import testing
+from minikafka.testing.topics import wait_for_leaders
+from minikafka.testing.wire import Wire
 from minikafka_client.sync import AdminClient
 from minikafka_client.types import NewTopic
 
@@ -20,6 +22,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Generator[testing.Cluster
     with testing.cluster(nodes, settings, directory=directory) as cluster:
         with AdminClient(cluster.bootstrap) as admin:
             admin.create_topics([NewTopic("orders")])
+        for broker in cluster.nodes.values():
+            with Wire(broker.bootstrap) as wire:
+                wait_for_leaders(wire, "orders")
         yield cluster
 
 

@@ -10,6 +10,7 @@ import errno
 import logging
 import socket
 from collections import Counter
+from collections.abc import Callable
 
 import trio
 
@@ -50,11 +51,20 @@ def bind(host: str, port: int, backlog: int) -> socket.socket:
     return listener
 
 
+Connect = Callable[[Broker, socket.socket, str], Connection]
+"""Makes a connection of the broker, a client's socket and the client's address."""
+
+
+def _connect(broker: Broker, client: socket.socket, peer: str) -> Connection:
+    return Connection(broker, SocketTransport(client, peer))
+
+
 class Server:
     """Serves a broker on listening sockets; ``connections`` has the client's address of each."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, connect: Connect = _connect) -> None:
         self._broker = broker
+        self._connect = connect
         self.connections: dict[Connection, str] = {}
         self._per_address: Counter[str] = Counter()
         self._accept_scope = trio.CancelScope()
@@ -123,7 +133,7 @@ class Server:
         except OSError:  # the client has already disconnected
             client.close()
             return
-        connection = Connection(self._broker, SocketTransport(client, "/" + host))
+        connection = self._connect(self._broker, client, "/" + host)
         self.connections[connection] = host
         self._per_address[host] += 1
         nursery.start_soon(self._serve, connection, host)

@@ -117,6 +117,10 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def find(self, session_id: int) -> FetchSession | None:
+        """A session, if it is still here."""
+        return self._sessions.get(session_id)
+
     def plan(
         self,
         request: fetch.Request,

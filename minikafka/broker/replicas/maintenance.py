@@ -58,6 +58,12 @@ class Maintenance:
         self._checkpointer = checkpointer
         self._clock = clock
         self._run_in_thread = run_in_thread
+        self._compacting = trio.Lock()
+
+    async def clean_now(self) -> None:
+        """Apply retention and compact, without waiting until that is due."""
+        await self._apply_retention()
+        await self._compact()
 
     async def run(self) -> None:
         """Run all background work until cancelled."""
@@ -149,6 +155,10 @@ class Maintenance:
 
     async def _compact(self) -> None:
         """Compact every log that is worth it, one after the other."""
+        async with self._compacting:
+            await self._compact_each()
+
+    async def _compact_each(self) -> None:
         is_changed = False
         for number, partition in enumerate(list(self._partitions.values())):
             if number % _LOGS_PER_CHECKPOINT == 0:

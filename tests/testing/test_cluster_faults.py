@@ -1,0 +1,101 @@
+"""Faults of whole nodes: leaders that move, nodes that are cut off, clocks that stay in step."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from minikafka import testing
+from minikafka.protocol.messages import metadata
+from minikafka.testing.topics import create_topic
+from minikafka.testing.wire import Wire
+from tests.testing.test_faults import produce, read
+
+
+@pytest.fixture(scope="module")
+def shared() -> Generator[testing.Cluster]:
+    with testing.cluster(3) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def kafka(shared: testing.Cluster) -> Generator[testing.Cluster]:
+    shared.reset()
+    yield shared
+    shared.restore()
+
+
+def test_a_leader_moves_now_and_stays(kafka: testing.Cluster) -> None:
+    create_topic(kafka.bootstrap, "t")
+    for node in (1, 2, 3):
+        kafka.move_leader("t", 0, node)
+        assert kafka.leader("t") == node
+    assert produce(kafka, "t", b"1", acks="all") == [0]
+
+
+def test_only_a_replica_can_lead(kafka: testing.Cluster) -> None:
+    create_topic(kafka.bootstrap, "t")
+    with pytest.raises(ValueError, match="no node 4"):
+        kafka.move_leader("t", 0, 4)
+    with pytest.raises(ValueError, match="no replica of t-7"):
+        kafka.move_leader("t", 7, 1)
+
+
+def test_a_dead_replica_cannot_lead(kafka: testing.Cluster) -> None:
+    create_topic(kafka.bootstrap, "t")
+    leader = kafka.leader("t")
+    other = next(node for node in kafka.nodes if node != leader)
+    kafka.kill(other)
+    with pytest.raises(RuntimeError, match="PREFERRED_LEADER_NOT_AVAILABLE"):
+        kafka.move_leader("t", 0, other)
+
+
+def test_a_leader_that_is_cut_off_is_replaced_and_comes_back(kafka: testing.Cluster) -> None:
+    create_topic(kafka.bootstrap, "t")
+    assert produce(kafka, "t", b"1", acks="all") == [0]
+    old = kafka.leader("t")
+    kafka.isolate(old)
+    while kafka.leader("t") == old:
+        kafka.clock.advance(1.0)  # of all nodes: the old leader's session ends without waiting
+    assert produce(kafka, "t", b"2", acks="all") == [1]
+    kafka.heal()
+    kafka.move_leader("t", 0, old)
+    assert read(kafka, "t", "g", 2) == [b"1", b"2"]
+
+
+def test_a_node_that_is_cut_off_answers_nobody(kafka: testing.Cluster) -> None:
+    kafka.isolate(2)
+    with pytest.raises(TimeoutError), Wire(kafka.nodes[2].bootstrap, timeout_s=0.5) as wire:
+        wire.ask(metadata.Request(topics=[]), 12, metadata.Response)
+    kafka.heal()
+    with Wire(kafka.nodes[2].bootstrap) as wire:
+        assert wire.ask(metadata.Request(topics=[]), 12, metadata.Response).topics == []
+
+
+def test_leaders_stay_while_the_clocks_move(kafka: testing.Cluster) -> None:
+    create_topic(kafka.bootstrap, "t", 6)
+    leaders = [kafka.leader("t", partition) for partition in range(6)]
+    epochs = [kafka.log(node).count(" leads") for node in kafka.nodes]
+    kafka.clock.advance(60)
+    assert [kafka.leader("t", partition) for partition in range(6)] == leaders
+    assert [kafka.log(node).count(" leads") for node in kafka.nodes] == epochs
+
+
+def test_a_fault_is_for_one_node_if_it_is_injected_there(kafka: testing.Cluster) -> None:
+    create_topic(kafka.bootstrap, "t")
+    kafka.move_leader("t", 0, 1)
+    wrong = kafka.nodes[2].inject("Produce", "NOT_LEADER_OR_FOLLOWER")
+    right = kafka.nodes[1].inject("Produce", "NOT_LEADER_OR_FOLLOWER")
+    assert produce(kafka, "t", b"1") == [0]
+    assert (wrong.hits, right.hits) == (0, 1)
+    assert {one.node for one in kafka.requests if one.api == "Produce"} == {1}
+
+
+def test_everything_is_undone_between_tests(kafka: testing.Cluster) -> None:
+    kafka.kill(1)
+    kafka.pause(2)
+    kafka.nodes[3].inject("Produce", "NOT_LEADER_OR_FOLLOWER", times=None)
+    kafka.restore()
+    create_topic(kafka.bootstrap, "t", 3)
+    assert produce(kafka, "t", b"1", acks="all") == [0]
