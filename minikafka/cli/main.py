@@ -21,10 +21,7 @@ _COMMANDS = {
         "Look at transactions, and end those that are stuck.",
     ),
     "cluster": ("minikafka.cli.cluster.command", "Run a cluster on this machine, and break it."),
-    "quorum": (
-        "minikafka.cli.quorum",
-        "Help a metadata quorum that has lost a majority of its data directories.",
-    ),
+    "quorum": ("minikafka.cli.quorum", "Help controllers that lost data directories."),
     "log": ("minikafka.cli.log", "Look into the files of a data directory."),
 }
 

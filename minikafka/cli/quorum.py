@@ -11,7 +11,7 @@ from .failure import CommandFailed
 
 @click.group("quorum")
 def command() -> None:
-    """Help a metadata quorum that has lost a majority of its data directories."""
+    """Help controllers that lost data directories."""
 
 
 @command.command("admit")

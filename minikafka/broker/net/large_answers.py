@@ -51,8 +51,8 @@ def free(*messages: Message) -> None:
     while structs:
         struct = structs.pop()
         for field in struct.FIELDS:
-            value = getattr(struct, field.name, None)
-            if type(value) is not list:
+            value: list[Any] = getattr(struct, field.name, None) or []
+            if field.kind != "array" or type(value) is not list:
                 continue
             if len(value) < _LONG_LIST_ENTRIES:
                 structs += [one for one in value if isinstance(one, Struct)]
