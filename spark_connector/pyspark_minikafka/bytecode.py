@@ -13,6 +13,7 @@ import os
 import py_compile
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -53,7 +54,11 @@ def _compiled(source: Path, name: Path) -> bytes:
     """The bytecode of a module; it is not compared with its source, which never changes."""
     target = source.with_suffix(".pyc")
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    py_compile.compile(str(source), str(target), str(name), doraise=True, invalidation_mode=mode)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the code of others
+        py_compile.compile(
+            str(source), str(target), str(name), doraise=True, invalidation_mode=mode
+        )
     return target.read_bytes()
 
 

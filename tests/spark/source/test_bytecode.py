@@ -1,4 +1,4 @@
-"""Bytecode in Spark's zip files is used, and the modules stay what they were."""
+"""Modules in a zip file are imported from the bytecode that was added."""
 
 from __future__ import annotations
 
