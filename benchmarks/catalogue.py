@@ -23,8 +23,10 @@ from .workloads import (
     produce_small,
     read_memory,
     spark_decode,
+    spark_large_values,
     spark_microbatch,
     spark_read,
+    spark_short_stream,
     spark_write,
     startup,
     transactions_commit,
@@ -57,4 +59,6 @@ WORKLOADS: tuple[Workload, ...] = (
     spark_read.WORKLOAD,
     spark_microbatch.WORKLOAD,
     spark_write.WORKLOAD,
+    spark_short_stream.WORKLOAD,
+    spark_large_values.WORKLOAD,
 )

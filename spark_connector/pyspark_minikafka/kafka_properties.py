@@ -271,7 +271,7 @@ def _checked(name: str, text: str) -> str:
 
 def _check_bootstrap(bootstrap: str) -> None:
     for address in bootstrap.split(","):
-        if ":" not in address.rpartition("]")[2]:  # our client would take 9092, Kafka's refuse it
+        if ":" not in address.rpartition("]")[2]:  # our client would assume 9092, Kafka's refuse it
             raise OptionError(
                 f"kafka.bootstrap.servers={bootstrap!r}: {address!r} has no port; did you mean "
                 f"'{address}:9092'?"

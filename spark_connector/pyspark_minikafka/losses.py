@@ -74,7 +74,7 @@ def _replaced(start: StreamOffset, now: Snapshot) -> list[str]:
 
 
 def _ends(start: StreamOffset, now: Snapshot, lookups: Lookups) -> Mapping[TopicPartition, int]:
-    """Up to where each log is the one that the stream read."""
+    """The offset up to which each log is still the one that was read."""
     ends = {each: now.latest[each] for each in start.offsets if each in now.latest}
     moved = {
         each: epoch

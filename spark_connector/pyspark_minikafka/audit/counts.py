@@ -80,9 +80,9 @@ def audited(
         topic, partition, producer, records, first, last, lost, duplicated, reordered, unnumbered,
         first_lost (from, to), first_duplicated and first_reordered (sequence, partition, offset of
         the first occurrence). There is one row for each partition and producer and, in
-        `Scope.TOPIC`, one for each producer with partition null. `lost` is null in rows that cannot
-        show it. Producer null has the unnumbered records; topic null is of a producer without
-        records. The plan reads a cached DataFrame: to free its memory, call
+        `Scope.TOPIC`, one for each producer with partition null. `lost` is null where it
+        cannot be known. Producer null stands for the unnumbered records, topic null for a producer
+        without records. The plan reads a cached DataFrame: to free its memory, call
         ``spark.catalog.clearCache()``.
     """
     expectation = expectation or Expectation()

@@ -42,7 +42,7 @@ def read_varints(buffer: Bytes, positions: Integers) -> tuple[Integers, Integers
     if not has_second.any():
         encoded = first.astype(np.int64)
         return (encoded >> 1) ^ -(encoded & 1), positions + 1
-    # Most have at most two bytes: read both of all, and mask the missing ones.
+    # Most varints have at most two bytes: read two everywhere, and mask what does not belong.
     second = buffer.take(positions + 1) * has_second
     short = (first & 0x7F).astype(np.int64) | (second & 0x7F).astype(np.int64) << 7
     ends = positions + 1 + has_second

@@ -50,7 +50,7 @@ class CommitRecord(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Identifies an attempt of a task.
+    """Identifies a task attempt.
 
     Attributes:
         query_id: stays the same when the query is restarted.

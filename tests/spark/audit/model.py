@@ -98,7 +98,7 @@ def _add_up(found: dict[Place, Found], topic: str, producer: str) -> None:
 
 
 def drawn(dice: random.Random, topic: str) -> Iterator[Seen]:
-    """A topic with all kinds of accidents."""
+    """A topic with lost, duplicated and reordered records."""
     offsets = [dice.choice((0, 0, 1_000))] * dice.randint(1, 3)
     accidents = dice.choice((0.0, 0.05, 0.4))
 

@@ -36,7 +36,7 @@ def audit(spark: SparkSession, broker: Broker) -> Audit:
 
 @pytest.fixture
 def topic(make_topic: MakeTopic, broker: Broker) -> str:
-    """Two producers in two partitions; one has a sequence, the other one has accidents."""
+    """Two producers in two partitions: one in order, the other with losses and duplicates."""
     name = make_topic(2)
     with Producer(broker.bootstrap) as producer:
         for number in range(10):

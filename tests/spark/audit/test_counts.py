@@ -1,4 +1,4 @@
-"""The audit's counts, compared with a model and on planted findings."""
+"""The audit's counts equal those of a model, and planted findings are found."""
 
 from __future__ import annotations
 

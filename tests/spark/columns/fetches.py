@@ -33,7 +33,7 @@ _MANY: st.SearchStrategy[list[RecordInput]] = st.builds(
     st.tuples(st.integers(0, 20), st.integers(0, 200)),
     st.integers(250, 700),
 )
-"""Records alike but for their deltas: enough of them for their positions to be guessed."""
+"""Records that differ only in their deltas, and enough of them for guesses."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def fetches(draw: st.DrawFn, batches_max: int = 6) -> Fetch:
 
 
 def microseconds(timestamp_ms: int) -> int:
-    """A time, or the nearest one that 64 bits of microseconds can tell."""
+    """A time, or the nearest one that 64 bits of microseconds can express."""
     last = ((1 << 63) - 1) // 1000
     return min(max(timestamp_ms, -last), last) * 1000
 

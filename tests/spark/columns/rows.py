@@ -11,7 +11,7 @@ ALL = tuple(COLUMN_TYPES)
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:
-    """Rows with their timestamp as a number of microseconds, which Python's datetime may not be."""
+    """Rows with timestamps in microseconds, because Python's datetime has a smaller range."""
     batch.validate(full=True)
     columns = {name: batch.column(name) for name in batch.schema.names}
     if "timestamp" in columns:

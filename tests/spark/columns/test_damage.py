@@ -1,4 +1,4 @@
-"""Damaged bytes: every single one of a batch with all features."""
+"""Every byte of a batch with all features is damaged, one at a time."""
 
 from __future__ import annotations
 

@@ -83,7 +83,10 @@ def test_damaged_records_are_an_error_or_decoded_like_the_plain_decoder_does(
     try:
         run = damaged.run(check_crcs=False)
         batch = decode_runs([run], ALL, check_crcs=False)
-    except (CorruptRecordsError, CorruptBatchError):  # the latter: no batch begins where one should
+    except (
+        CorruptRecordsError,
+        CorruptBatchError,
+    ):  # the latter: there is no batch where one should begin
         return
     assert rows_of(batch) == expected(list(run.records), run)
 

@@ -128,7 +128,9 @@ def test_encoded_records_are_decoded_by_columns_unchanged(
         )
     )
     run: ConsumedBatch = ConsumedBatch(PARTITION, memoryview(payload), 0)
-    run.batch_positions = run.batch_positions[:1]  # each begins at offset 0, as producers send them
+    run.batch_positions = run.batch_positions[
+        :1
+    ]  # every batch begins at offset 0, as producers send it
     first = parse_batch_header(payload).record_count
     batch = decode_runs([run], ["key", "value"])
     assert batch.column("key").equals(keys.slice(0, first))

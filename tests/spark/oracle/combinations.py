@@ -1,4 +1,4 @@
-"""Options of reads, valid and invalid, drawn by a seed."""
+"""Random options of reads, valid and invalid."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _ends(dice: random.Random, partitions: Partitions) -> Options:
 
 
 def _ends_that_never_come(dice: random.Random, partitions: Partitions) -> Options:
-    """Ends that never come; Spark's connector waits for them."""
+    """Ends beyond the log, for which Spark's connector waits."""
     draw = _numbers("endingOffsets", 5, 10**9)
     return {**draw(dice, partitions), "kafkaConsumer.pollTimeoutMs": "3000"}
 
@@ -101,7 +101,7 @@ _PATTERNS: Final[list[tuple[str, tuple[str, ...]]]] = [
     (r"PREFIX\p{Punct}[a-z&&[^p]]++", ("committed",)),
     (r"\QPREFIX-\Ep(?!l)", ("packed",)),
 ]
-"""Patterns, and the ends of the names of the library's topics that they find."""
+"""Patterns, and the suffixes of the topics that they find."""
 
 _STARTS: Final[list[Draw]] = [
     _nothing,

@@ -18,7 +18,7 @@ BROKERS = ("minikafka", "apache-kafka")
 
 @pytest.fixture(scope="session")
 def official(spark: SparkSession) -> SparkSession:
-    """The session, in which `kafka` is Spark's own connector (a user without Maven skips it)."""
+    """The session with Spark's own connector as `kafka`; skipped without Maven."""
     reason = java_runtime.missing()
     if reason is not None:
         pytest.skip(reason)
@@ -49,7 +49,7 @@ def library(
     broker: Broker,
     libraries: dict[str, Library],
 ) -> Library:
-    """The same topics on each of the two brokers."""
+    """The same topics on both brokers."""
     which: str = request.param
     if which not in libraries:
         if which == "minikafka":

@@ -14,7 +14,7 @@ from minikafka_client.types import NewTopic, TopicPartition
 OFFICIAL, OURS = CONNECTORS = ("kafka", "minikafka")
 
 START_MS: Final = 1_700_000_000_000
-"""When the first records were made; each of a partition is a second later than the one before."""
+"""The timestamp of each partition's first record; the next ones follow a second apart."""
 
 Row = tuple[Any, ...]
 Options = dict[str, str]
@@ -36,7 +36,7 @@ class Library:
 
     @property
     def plain(self) -> str:
-        """Three partitions: 40 records, 9 of which the first 4 are deleted, and none."""
+        """Three partitions: 40 records; 9, of which the first 4 are deleted; none."""
         return f"{self.prefix}-plain"
 
     @property

@@ -1,4 +1,4 @@
-"""Regular expressions of Java's, drawn by a seed; most of them are well-formed."""
+"""Random Java regular expressions; most of them are well-formed."""
 
 from __future__ import annotations
 

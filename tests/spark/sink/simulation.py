@@ -162,7 +162,7 @@ class Simulation:
             run.accepted.setdefault(attempt.partition, attempt.actor.result)
 
     def _launch(self, run: Run, partition: int, *, is_twin: bool) -> None:
-        """Start an attempt; a twin is a first attempt in a repeated stage."""
+        """Start an attempt; a twin is a second first attempt, as in a repeated stage."""
         number = 0 if is_twin else run.attempt_numbers.get(partition, 0)
         run.attempt_numbers[partition] = max(run.attempt_numbers.get(partition, 0), number + 1)
         self._unique += 1

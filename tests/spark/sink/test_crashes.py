@@ -20,7 +20,7 @@ from tests.spark.sink.trapped_source import STEPS, TrappedSource, pickle_by_valu
 
 ROOT = Path(__file__).parents[3]
 IS_CAMPAIGN = bool(os.environ.get("MINIKAFKA_SPARK_CRASHES"))
-"""MINIKAFKA_SPARK_CRASHES=1 kills at every step, and starts a JVM for each; it takes its time."""
+"""MINIKAFKA_SPARK_CRASHES=1 kills at every step, with a JVM for each, which takes minutes."""
 
 WORKER_STEPS = sorted(STEPS) if IS_CAMPAIGN else ["written", "in-doubt", "recorded"]
 JVM_STEPS = sorted(STEPS) if IS_CAMPAIGN else ["half-committed"]
@@ -52,7 +52,7 @@ class Scene:
             write_texts(self.texts, file, *self.lines[file * 50 : file * 50 + 50])
 
     def recover(self) -> None:
-        """Start the query again, as it was meant, and look for the lines."""
+        """Start the query again, without the trap, and wait for the lines."""
         rows = self._spark.readStream.text(str(self.texts))
         for more in ([], ["last"]):
             if more:  # what was left open is ended with the next batch at the latest

@@ -29,7 +29,7 @@ steps = st.builds(
 
 
 def log_of(story: list[Step]) -> tuple[list[bytes], list[bytes | None]]:
-    """The batches, and after each the newest value that is committed."""
+    """The batches, each with the newest value that is committed after it."""
     batches: list[bytes] = []
     newest: list[bytes | None] = []
     pending: dict[int, bytes] = {}
@@ -70,7 +70,7 @@ def test_the_last_committed_record_is_found(story: list[Step], data: st.DataObje
     expected = newest[end - 1] if end else None
     assert newest_committed([b"".join(batches)], KEY, end) == expected
     assert newest_committed(batches, KEY, end) == expected
-    # Of a part of the log it is the same one, or nothing is known.
+    # A read of a part of the log finds the same record, or none.
     part = newest_committed(batches[begin:], KEY, end)
     assert part in (None, expected)
 

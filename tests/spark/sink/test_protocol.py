@@ -1,4 +1,4 @@
-"""The protocol against a coordinator of transactions, with everybody dying at every step."""
+"""The protocol against a real transaction coordinator; tasks and drivers die at every step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.spark.sink.simulation import Simulation
 
 SEEDS = int(os.environ.get("MINIKAFKA_SINK_SEEDS", "20"))
-"""For an evening: MINIKAFKA_SINK_SEEDS=20000."""
+"""MINIKAFKA_SINK_SEEDS=20000 takes an evening."""
 
 
 @pytest.mark.parametrize("allows_two_phases", [True, False], ids=["two-phase", "one-phase"])

@@ -1,4 +1,4 @@
-"""Stories of the protocol that chance tells too seldom."""
+"""Scenarios of the protocol that random simulations reach too rarely."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_recorded_part_is_committed_even_if_its_id_was_taken_over() -> None:
 
 
 class BlindSlots(ModelTaskKafka):
-    """A task that knows the record of the batch before, and not the one of its own batch."""
+    """A task that has read the previous batch's record, but not that of its own batch."""
 
     def newest(self, query_id: str) -> CommitRecord | None:
         found = super().newest(query_id)
@@ -178,7 +178,7 @@ class BlindSlots(ModelTaskKafka):
 
 @pytest.mark.parametrize(("two_phases", "ids"), [(True, 3), (False, 15)])
 def test_transactional_ids_are_used_again(two_phases: bool, ids: int) -> None:
-    """With two phases: without them, a twin of the task that has the id would abort its rows."""
+    """Two phases only: otherwise a twin of the task that uses the id would abort its rows."""
     story = Story(allows_two_phases=two_phases)
     for batch_id in range(5):
         results = [story.task(batch_id, f"{batch_id}-{p}", partition=p) for p in range(3)]
@@ -197,7 +197,7 @@ def test_a_repeated_stage_has_first_attempts_too(two_phases: bool) -> None:
 
 
 class StaleDriverKafka(ModelDriverKafka):
-    """It asks a leader that has lost its place and does not know it."""
+    """A driver asks a leader that has been replaced without noticing."""
 
     def newest(self, query_id: str) -> CommitRecord | None:
         return None

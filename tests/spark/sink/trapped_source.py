@@ -1,4 +1,4 @@
-"""The data source with a trap: a worker or the whole driver dies at a step of the sink.
+"""A data source that kills a worker, or the driver, at a step of the sink.
 
 The option ``step`` selects the step (see `STEPS`), and ``victim`` the process: ``worker``, or
 ``jvm``, the driver's, and this worker with it. With ``failsFirst`` the first attempt of every task
@@ -38,7 +38,7 @@ STEPS: Final[dict[str, tuple[str, str]]] = {
     "half-committed": ("RealDriverKafka", "commit_parts"),
     "committed": ("RealDriverKafka", "commit_parts"),
 }
-"""The last step before the death."""
+"""The class and method after which the process dies."""
 
 
 def pickle_by_value() -> None:
@@ -48,7 +48,7 @@ def pickle_by_value() -> None:
 
 
 def die(victim: str) -> None:
-    """Kill the victim and this process."""
+    """Kill this worker and, if it is the victim, the driver's JVM."""
     process, name = os.getpid(), ""
     while victim == "jvm" and name != "java":
         status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ class TrappedWriter(ExactlyOnceWriter):
 
 
 class TrappedSource(DefaultSource):
-    """The data source, with a trap."""
+    """The data source that kills a process at a step."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.step = options.pop("step", "")

@@ -1,4 +1,4 @@
-"""Brokers that are only a table, for the driver's lookups."""
+"""Lookups answered from a table instead of by brokers."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SCHEMA = pa.schema([pa.field(name, COLUMN_TYPES[name]) for name in ("partition",
 
 @pytest.fixture
 def source(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> RecordSource:
-    # Nothing of this process is taken out of the collector's sight.
+    # Otherwise gc.freeze() would hide the objects of this process.
     monkeypatch.setattr(record_source, "prepare_worker", lambda version: None)
     return RecordSource(
         kafka=KafkaProperties(broker.bootstrap, {}),

@@ -89,7 +89,7 @@ def test_spark_4_1_continues_from_a_checkpoint(table: Table) -> None:
     before = new_reader()
     end = before.latestOffset(before.initialOffset(), ReadAllAvailable())
     table.append(1)
-    reader = new_reader()  # nobody asks it for the initial offset
+    reader = new_reader()  # Spark does not ask it for the initial offset
     later = reader.latestOffset()
     assert planned(reader, end, later) == [(0, 10, 11), (1, 20, 21)]
 
