@@ -29,6 +29,7 @@ from .workloads import (
     spark_short_stream,
     spark_write,
     startup,
+    steady_load,
     transactions_commit,
     transactions_throughput,
 )
@@ -42,6 +43,7 @@ WORKLOADS: tuple[Workload, ...] = (
     many_partitions.WORKLOAD,
     idle_connections.WORKLOAD,
     read_memory.WORKLOAD,
+    steady_load.WORKLOAD,
     codec.WORKLOAD,
     client_produce.WORKLOAD,
     client_consume.WORKLOAD,
