@@ -1,7 +1,8 @@
 """DescribeTransactions 0: state and partitions of transactions (KIP-664).
 
 Each transactional id has its own error: NOT_COORDINATOR if another broker coordinates it,
-TRANSACTIONAL_ID_NOT_FOUND if it does not exist.
+TRANSACTIONAL_ID_NOT_FOUND if it does not exist. An ended transaction still has the time when it
+began, as in Kafka.
 """
 
 from __future__ import annotations

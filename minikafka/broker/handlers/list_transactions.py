@@ -1,8 +1,11 @@
 """ListTransactions 0-2: the transactions that this broker coordinates (KIP-664).
 
-Filters: states, producer ids, how long a transaction has been open (version 1, KIP-994), and a
+Filters: states, producer ids, how long ago the transaction began (version 1, KIP-994), and a
 regular expression that the whole id must match (version 2, KIP-1152). Like Kafka's it is an RE2
 pattern, which is matched in linear time; backreferences and lookaround are not supported.
+
+An ended transaction is as old as its beginning, as in Kafka. A producer that has not begun one is
+never older than a duration; Kafka takes it for one that began in 1970.
 """
 
 from __future__ import annotations

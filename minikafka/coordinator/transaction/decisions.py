@@ -105,6 +105,7 @@ def _init(entry: TransactionEntry | None, command: InitProducer, scene: Scene) -
     changed = entry._replace(
         timeout_ms=timeout_ms,
         state=TransactionState.EMPTY,
+        start_ms=-1,
         update_ms=scene.wall_ms,
         last_producer_epoch=entry.producer_epoch if has_given else -1,
     )
@@ -332,6 +333,5 @@ def complete(entry: TransactionEntry, wall_ms: int) -> TransactionEntry:
         next_producer_id=-1,
         next_producer_epoch=-1,
         partitions=(),
-        start_ms=-1,
         update_ms=wall_ms,
     )

@@ -73,7 +73,8 @@ class TransactionEntry(NamedTuple):
         next_producer_epoch: of that producer.
         timeout_ms: how long a transaction may take; `NO_TIMEOUT_MS` with two-phase commit.
         partitions: of the open transaction, in the order they were added.
-        start_ms: when the transaction began, -1 if there is none.
+        start_ms: when the transaction began, or the last one if none is open; -1 before the first
+            one of this producer.
         update_ms: when this was stored.
         transaction_version: 2 if the producer gets a new epoch with every transaction (KIP-890), 0
             if not.

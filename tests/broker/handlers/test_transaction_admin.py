@@ -65,7 +65,13 @@ async def test_transactions_are_described(tmp_path: Path) -> None:
         await end(client, producer)
         while (await describe(client, TID))[0].transaction_state != "CompleteCommit":
             pass
-        assert (await describe(client, TID))[0].topics == []
+        (ended,) = await describe(client, TID)
+        assert ended.topics == []
+        assert ended.transaction_start_time_ms == one.transaction_start_time_ms
+        assert await listed(client, 1, duration_filter=0) == {TID: "CompleteCommit"}
+        await begun(client)
+        assert (await describe(client, TID))[0].transaction_start_time_ms == -1
+        assert await listed(client, 1, duration_filter=0) == {}
         assert await describe(client) == []
 
 
