@@ -18,7 +18,7 @@ DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 # Folders of tests/ that mirror no package.
 OTHER_TEST_FOLDERS = {
     "golden": "what earlier versions wrote or sent, byte for byte",
-    "history": "judges what clients sent and read, whoever served them",
+    "history": "judges what clients sent and read, no matter which broker served them",
     "faults": "kills, damage, full disks and rude clients against real processes",
     "interop": "the clients that are not ours",
     "kit": "what tests share: connections, brokers in this process, brokers that are judged",

@@ -118,8 +118,8 @@ def test_names_and_ids_are_not_mixed_in_a_session() -> None:
 
 def test_a_topic_recreated_is_named_in_a_new_session() -> None:
     session = opened(p0=1)
-    anew = {TopicPartition("t", 0): Wanted(OTHER_ID, 1, 0, -1, 100)}
-    part = session.request(anew, uses_topic_ids=True)
+    replacing = {TopicPartition("t", 0): Wanted(OTHER_ID, 1, 0, -1, 100)}
+    part = session.request(replacing, uses_topic_ids=True)
     assert (part.session_id, part.epoch, named(part)) == (7, 0, [(0, 1)])
     assert forgotten(part) == []
 

@@ -97,7 +97,7 @@ def test_without_a_reset_policy_the_error_says_where_the_logs_diverge() -> None:
     reader = world.reader(0)
     error = reader.error
     assert isinstance(error, LogTruncationError)
-    assert isinstance(error, NoOffsetError)  # whoever handles the one handles the other
+    assert isinstance(error, NoOffsetError)  # code that handles the one handles the other, too
     assert error.partition == WHERE
     assert error.position == types.OffsetAndMetadata(
         9, "", -1
