@@ -14,9 +14,10 @@ import trio
 
 from minikafka.broker.system.turns import TurnWatch
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages import describe_configs, fetch, metadata
+from minikafka.protocol.messages import add_partitions_to_txn, describe_configs, fetch, metadata
 from minikafka.protocol.messages import produce as produce_api
 from minikafka.protocol.records import Compression, encode_batch
+from tests.broker.handlers.transactional_wire import TID, begun, end, init
 from tests.kit.in_process import running_broker
 from tests.kit.wire import fetch_of
 
@@ -190,3 +191,24 @@ async def test_a_large_request_that_is_refused_leaves_nothing_behind(
     finally:
         tracemalloc.stop()
         gc.enable()
+
+
+async def test_a_transaction_of_many_partitions_ends_in_short_turns(tmp_path: Path) -> None:
+    """It takes several rounds; the next transaction begins when all markers are written."""
+    count = 500
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", partitions=count)
+        producer = await begun(client)
+        topic = add_partitions_to_txn.Topic(name="t", partitions=list(range(count)))
+        request = add_partitions_to_txn.Request(
+            v3_and_below_transactional_id=TID,
+            v3_and_below_producer_id=producer[0],
+            v3_and_below_producer_epoch=producer[1],
+            v3_and_below_topics=[topic],
+        )
+        await client.ask(request, 3, add_partitions_to_txn.Response)
+        assert (await end(client, producer)).error_code == ErrorCode.NONE
+        assert (await init(client)).error_code == ErrorCode.NONE
+        logs = [under_test.broker.partition("t", number).log for number in range(count)]
+        assert {log.log_end_offset for log in logs} == {1}

@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _DECISIONS_AT_ONCE_MAX: Final = 512
+_PLACES_PER_ROUND: Final = 16
+"""A marker may have to open a file, and a transaction may have 10,000 partitions."""
 _ANSWER_SECONDS_MAX: Final = 10.0
 _LOOK_SECONDS: Final = 1.0
 _RETRY_SECONDS_MIN: Final = 0.02
@@ -55,6 +58,7 @@ class _Decision:
 
     Attributes:
         left: the partitions without a marker.
+        tried: those of them that this round is for.
         written: the partitions that got one in this round.
         asked: the unanswered questions of this round.
         is_fenced: another coordinator has taken over.
@@ -69,6 +73,7 @@ class _Decision:
         "marker",
         "number",
         "shard",
+        "tried",
         "written",
     )
 
@@ -84,6 +89,7 @@ class _Decision:
             effect.commits,
         )
         self.left = dict.fromkeys(effect.partitions)
+        self.tried: list[TopicPartition] = []
         self.written: list[TopicPartition] = []
         self.asked: dict[_Question, None] = {}
         self.is_fenced = False
@@ -171,12 +177,17 @@ class MarkerSender:
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_time)
+            places = 0
             while True:
                 while self._new and len(self._begun) < _DECISIONS_AT_ONCE_MAX:
                     decision = self._new.popleft()
                     self._begun[decision] = None
                     self._is_busy.set()
                     self._begin_round(decision)
+                    places += len(decision.tried)
+                    if places >= _PLACES_PER_ROUND:
+                        await trio.lowlevel.checkpoint()
+                        places = 0
                 self._sleeper = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(self._abort_sleep)
 
@@ -204,7 +215,8 @@ class MarkerSender:
             return
         topics = self._metadata.image.topics
         by_leader: dict[int, list[TopicPartition]] = {}
-        for place in decision.left:
+        decision.tried = list(islice(decision.left, _PLACES_PER_ROUND))
+        for place in decision.tried:
             topic = topics.get(place[0])
             if topic is None or place[1] >= len(topic.partitions):
                 decision.written.append(place)  # deleted
@@ -266,6 +278,10 @@ class MarkerSender:
         written, decision.written = decision.written, []
         for place in written:
             del decision.left[place]
+        failed = [place for place in decision.tried if place in decision.left]
+        for place in failed:  # the others come first
+            del decision.left[place]
+            decision.left[place] = None
         has_resigned = self._runtime.shards.get(number) is not shard
         if decision.is_fenced:
             logger.warning(
@@ -274,7 +290,11 @@ class MarkerSender:
             )
         self._end(decision)
         if not (has_resigned or decision.is_fenced) and decision.left:
-            self._runtime.nursery.start_soon(self._pause, decision)
+            if failed:
+                self._runtime.nursery.start_soon(self._pause, decision)
+            else:
+                self._new.append(decision)
+                self._wake()
         if written and not has_resigned:
             effect = decision.effect
             effects = shard.markers_written(

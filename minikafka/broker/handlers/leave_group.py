@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+import trio
+
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import leave_group
 from ..system.pace import PIECE_ENTRIES
@@ -26,3 +28,4 @@ async def handle(
         if answer.error_code != ErrorCode.NONE or len(answered) >= len(members):
             request.members, answer.members = members, answered
             return answer
+        await trio.lowlevel.checkpoint()  # a refusal does not wait for anything

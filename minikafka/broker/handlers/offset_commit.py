@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+import trio
+
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import offset_commit
 from ..replicas.partition import PartitionError
@@ -49,12 +51,15 @@ async def handle(
         return offset_commit.Response(topics=refused)
     answers: list[offset_commit.ResponseTopic] = []
     answer = offset_commit.Response(topics=[])
-    for piece in await _pieces(known, pace):
+    pieces = await _pieces(known, pace)
+    for piece in pieces:
         request.topics = piece
         answer = cast(
             "offset_commit.Response", await broker.groups.ask(request.group_id, request, context)
         )
         answers += answer.topics
+        if len(pieces) > 1:
+            await trio.lowlevel.checkpoint()  # a refusal does not wait for anything
     topic_ids = {topic.name: topic.topic_id async for topic in pace.each(known)}
     async for answered in pace.each(answers):
         answered.topic_id = topic_ids.get(answered.name, answered.topic_id)

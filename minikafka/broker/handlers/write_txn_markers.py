@@ -29,11 +29,13 @@ import trio
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import write_txn_markers
 from ..coordinators.markers import Marker
-from ..system.pace import PIECE_ENTRIES, Pace
+from ..system.pace import Pace
 
 if TYPE_CHECKING:
     from ..broker import Broker
     from ..control.request_context import RequestContext
+
+_PLACES_PER_TURN = 32
 
 
 async def handle(
@@ -67,8 +69,8 @@ async def _write(
     elif marker.commits:
         refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     codes: dict[tuple[str, int], ErrorCode] = {}
-    for start in range(0, len(places), PIECE_ENTRIES):
-        piece = places[start : start + PIECE_ENTRIES]
+    for start in range(0, len(places), _PLACES_PER_TURN):
+        piece = places[start : start + _PLACES_PER_TURN]
         found = [refusal] * len(piece)
         if not refusal:
             found = await broker.markers.write_and_wait(marker, piece, from_client=True)

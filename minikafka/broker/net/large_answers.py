@@ -7,7 +7,7 @@ interrupts, in whichever thread it happens.
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ...protocol.fields import Struct
 from ...protocol.frames import encode_response
@@ -51,8 +51,8 @@ def free(*messages: Message) -> None:
     while structs:
         struct = structs.pop()
         for field in struct.FIELDS:
-            value: list[Any] = getattr(struct, field.name, None) or []
-            if field.kind != "array" or type(value) is not list:
+            value = cast("list[object] | None", getattr(struct, field.name, None))
+            if not isinstance(value, list):
                 continue
             if len(value) < _LONG_LIST_ENTRIES:
                 structs += [one for one in value if isinstance(one, Struct)]
