@@ -20,12 +20,15 @@ FETCH = operations.ReplicaFetch(7, 0, 1, 0, 1, 1000, 1000, (), (), ())
 
 
 @asynccontextmanager
-async def stranger(to: ClusterNode, node_id: int, cluster_id: str) -> AsyncGenerator[RpcClient]:
-    """Another process says that it is a node, and connects to one."""
+async def stranger(
+    to: ClusterNode, node_id: int, cluster_id: str, *, broken: list[int] | None = None
+) -> AsyncGenerator[RpcClient]:
+    """Another process says that it is a node, and connects to one; ``broken`` gets what ends."""
+    ended = [] if broken is None else broken
     identity = Identity(node_id, b"forged", cluster_id)
     interconnect = to.broker.interconnect
     assert interconnect is not None
-    client = RpcClient(identity, to.node_id, interconnect.identity.address)
+    client = RpcClient(identity, to.node_id, interconnect.identity.address, on_broken=ended.append)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.run)
         await client.connected(timeout_s=30)
@@ -40,10 +43,11 @@ async def test_an_epoch_that_no_elections_can_explain_ends_the_connection_and_no
         controller = await cluster.controller()
         epoch = controller.broker.quorum.epoch
         other = next(one for one in cluster.nodes if one != controller.node_id)
-        async with stranger(controller, other, "") as client:
+        broken: list[int] = []
+        async with stranger(controller, other, "", broken=broken) as client:
             message = VoteRequest(2**63 - 1, 1, 1, False)
             client.send(operations.QUORUM, split_message(message)[0])
-            await cluster.until(lambda: not client.is_connected)
+            await cluster.until(lambda: broken)
         assert controller.broker.quorum.epoch == epoch
         assert "a message to the quorum is malformed: 9223372036854775807" in caplog.text
 

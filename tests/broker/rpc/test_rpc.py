@@ -471,3 +471,4 @@ async def test_a_node_cannot_become_another_one() -> None:
         one.identity.incarnation = b"another process"
         one.client.introduce()
         await one.hears(connected=2)
+        assert len(one.losses) == 1
