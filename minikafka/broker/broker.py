@@ -183,8 +183,11 @@ class Broker:
         self.forwarder.register(server)
         server.register_deferred(operations.CONFIRM_TRANSACTION, self.transactions.serve_confirm)
         server.register_deferred(operations.WRITE_MARKERS, MarkerServer(self.markers).serve)
-        server.register_deferred(operations.REPLICA_FETCH, fetches.fetch)
-        server.register_one_way(operations.REPLICA_FETCH_WAKE, fetches.fetch_wake)
+        believes = fetches.believes
+        server.register_deferred(operations.REPLICA_FETCH, fetches.fetch, believes=believes)
+        server.register_one_way(
+            operations.REPLICA_FETCH_WAKE, fetches.fetch_wake, believes=believes
+        )
 
     async def _follow(self, records: Sequence[MetadataRecord]) -> None:
         if self.interconnect is not None:

@@ -32,6 +32,9 @@ logger = logging.getLogger(__name__)
 _FIRST_WAIT = (0.125, 0.5)
 _ANSWERS_WAIT = (0.5, 1.0)
 _LOST_WAIT = (0.125, 0.25)
+_DOUBLINGS_MAX = 3
+"""How often the longest wait doubles with failed attempts. Nodes that are short of processor
+time would otherwise disturb each other's elections again and again."""
 
 
 class Election:
@@ -41,6 +44,7 @@ class Election:
         "_context",
         "_denied",
         "_directories",
+        "_failed_count",
         "_granted",
         "_has_stood_back",
         "_newcomers",
@@ -57,6 +61,7 @@ class Election:
         self._directories: dict[int, bytes] = {}  # of the voters that would vote for this node
         self._newcomers: set[int] = set()  # that denied because they are not admitted
         self._reported = ""
+        self._failed_count = 0  # attempts since a leader was heard or elected
 
     def start(self) -> None:
         """Wait for a leader, or campaign as the only voter."""
@@ -117,7 +122,9 @@ class Election:
         if config.is_alone:
             self._on_elected()
             return
-        context.wake_within(*_ANSWERS_WAIT)
+        self._back_off(_ANSWERS_WAIT)
+        if is_pre_vote:
+            self._failed_count += 1  # until it succeeds
         log = context.log
         epoch = context.epoch + is_pre_vote
         request = VoteRequest(epoch, log.last_epoch, log.last_index, is_pre_vote, directories)
@@ -148,6 +155,7 @@ class Election:
         elif is_prospective:
             self.campaign()
         else:
+            self._failed_count = 0
             self._on_elected()
 
     def give_up_if_lost(self) -> None:
@@ -158,7 +166,11 @@ class Election:
         if possible < self._votes_needed:
             self._report_missing()
             context.change(Role.FOLLOWER)
-            context.wake_within(*_LOST_WAIT)
+            self._back_off(_LOST_WAIT)
+
+    def _back_off(self, wait: tuple[float, float]) -> None:
+        low, high = wait
+        self._context.wake_within(low, high * 2 ** min(self._failed_count, _DOUBLINGS_MAX))
 
     def _report_missing(self) -> None:
         """Say which voters this node waits for, where that may need somebody's help."""
@@ -246,4 +258,5 @@ class Election:
     def leader_was_heard(self) -> None:
         """There is a leader: forget the last election."""
         self._has_stood_back = False
+        self._failed_count = 0
         self._reported = ""

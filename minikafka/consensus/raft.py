@@ -105,6 +105,8 @@ message does not count then, and the epoch moves by this only, which is enough f
 away, or new, while an attack went on: it follows with the next messages. `EPOCH_MAX` would take
 2**30 such messages, each with a sync of the disk before the next one.
 """
+_POSTPONEMENTS_MAX = 3
+"""How often in a row a node that is late itself gives its leader more time."""
 _LAST_WORDS_WAIT = 0.25
 """For this part of the election timeout messages of a lost node do not prove that it is alive."""
 
@@ -124,7 +126,14 @@ class RaftNode:
         dice: (low, high) -> a random number between them.
     """
 
-    __slots__ = ("_context", "_election", "_far_senders", "_follower", "_leader")
+    __slots__ = (
+        "_context",
+        "_election",
+        "_far_senders",
+        "_follower",
+        "_leader",
+        "_postponed_count",
+    )
 
     def __init__(
         self,
@@ -143,6 +152,7 @@ class RaftNode:
             config, log, epoch, vote, commit_index, dice, directory_id, is_admitted=is_admitted
         )
         self._context = context
+        self._postponed_count = 0
         self._far_senders: set[int] = set()  # that were reported; only connected nodes get here
         self._leader = Leader(context, read_snapshot)
         self._follower = Follower(context)
@@ -229,6 +239,7 @@ class RaftNode:
         """
         context = self._context
         context.now = now
+        self._excuse_leader()
         match event:
             case Received(sender=sender, message=message):
                 if sender != context.config.node_id:
@@ -333,6 +344,7 @@ class RaftNode:
         if sender not in context.lost_peers:
             context.follow(message.epoch, sender)
             context.leader_heard_at = context.now
+            self._postponed_count = 0
             self._election.leader_was_heard()
         if isinstance(message, AppendRequest):
             self._follower.handle_append(sender, message)
@@ -371,6 +383,25 @@ class RaftNode:
             return self._leader.deadline()
         return self._context.wake_at
 
+    def _excuse_leader(self) -> None:
+        """Give the leader another timeout if this node was called much later than it had asked for.
+
+        It was short of processor time, or paused: the leader's messages may have arrived meanwhile
+        and wait to be read, so its silence says nothing. A few times only, since a node that is
+        always late must not wait for a dead leader for ever.
+        """
+        context = self._context
+        if (
+            context.role is Role.FOLLOWER
+            and context.leader_id is not None
+            and context.wake_at is not None
+            and context.now > context.wake_at + context.config.heartbeat_s
+            and self._postponed_count < _POSTPONEMENTS_MAX
+        ):
+            self._postponed_count += 1
+            context.leader_heard_at = context.now
+            context.wake_within(1.0, 2.0)
+
     def expire(self, now: float) -> list[Effect]:
         """Act on the deadline; calling it early does nothing.
 
@@ -379,6 +410,7 @@ class RaftNode:
         """
         context = self._context
         context.now = now
+        self._excuse_leader()
         if context.role is Role.LEADER:
             if not self._leader.expire():
                 self._leader.forget()

@@ -190,7 +190,7 @@ class ReplicatedCluster:
         await self.decide(
             BrokerRecord(
                 node.node_id,
-                bytes(16),
+                node.broker.node.incarnation,
                 node.broker_epoch,
                 f"broker{node.node_id}.test",
                 9092,

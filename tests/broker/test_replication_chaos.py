@@ -115,7 +115,7 @@ class Chaos:
         node.gets_no_metadata = False
         await cluster.run_node(node)
         registration = Registration(
-            node_id, self.dice.randbytes(16), "b.test", 9092, *node.address, None
+            node_id, node.broker.node.incarnation, "b.test", 9092, *node.address, None
         )
         decision = register_broker(cluster.image, registration, RULES, is_old_alive=False)
         assert not isinstance(decision.result, Refusal)

@@ -405,3 +405,54 @@ def test_a_stranger_does_not_move_the_epoch() -> None:
     node = machines.started(1)
     assert not machines.receive(node, 9, messages.AppendResponse(2**40, False, 0, 0, 0))
     assert node.epoch == 1
+
+
+# --- nodes that are short of processor time ------------------------------------------------------
+
+
+def test_a_candidate_that_fails_again_and_again_waits_longer_up_to_a_limit() -> None:
+    node = machines.started(1, dice=lambda low, high: high)
+    now, waits = 1.0, []
+    for _ in range(6):
+        node.expire(now)
+        for voter in (2, 3):
+            machines.receive(node, voter, messages.VoteResponse(1, 2, True, False), now)
+        deadline = node.deadline()
+        assert deadline is not None
+        waits.append(deadline - now)
+        now = deadline
+    assert waits == pytest.approx([0.5, 1.0, 2.0, 2.0, 2.0, 2.0])
+    machines.append(node, (1, 1), now=now)
+    now += 2.0
+    node.expire(now)
+    for voter in (2, 3):
+        machines.receive(node, voter, messages.VoteResponse(1, 2, True, False), now)
+    assert node.deadline() == pytest.approx(now + 0.5)
+
+
+def test_a_node_that_was_late_itself_gives_its_leader_another_timeout() -> None:
+    node = machines.started(1)
+    machines.append(node, (1, 1), now=10.0)
+    assert node.deadline() == 11.0
+    assert not node.expire(14.0)
+    assert node.deadline() == 15.0
+    assert node.leader_id == 2
+    assert not machines.ask_for_vote(node, 3, 2, (1, 1), is_pre_vote=True, now=14.1)
+    node.expire(15.0)
+    assert machines.role(node) is Role.PROSPECTIVE
+
+
+def test_messages_that_are_read_late_find_the_leader_excused() -> None:
+    node = machines.started(1)
+    machines.append(node, (1, 1), now=10.0)
+    assert not machines.ask_for_vote(node, 3, 2, (1, 1), is_pre_vote=True, now=14.0)
+
+
+def test_a_node_that_is_always_late_elects_after_all() -> None:
+    node = machines.started(1)
+    machines.append(node, (1, 1), now=10.0)
+    for now in (12.0, 14.0, 16.0):
+        node.expire(now)
+        assert machines.role(node) is Role.FOLLOWER
+    node.expire(18.0)
+    assert machines.role(node) is Role.PROSPECTIVE

@@ -77,6 +77,9 @@ class Interconnect:
         self.peers.on_connected.append(self._connected)
         self.server.register_one_way(operations.QUORUM, self._receive)
         self.server.register_deferred(operations.PING, _answer_ping)
+        self.server.open_to_joining(
+            operations.QUORUM, operations.PING, operations.REGISTER, operations.HEARTBEAT
+        )
 
     # --- the listener --------------------------------------------------------------------------
 
@@ -217,6 +220,7 @@ class Interconnect:
         cluster_id = self._store.cluster_id
         if cluster_id and not self.identity.cluster_id:
             self.identity.cluster_id = cluster_id
+            self.peers.introduce()
             directory = self._directory
             try:
                 write_meta(directory.disk, directory.path, self.identity.node_id, cluster_id)

@@ -36,6 +36,7 @@ from ...replication.progress import UNKNOWN_OFFSET
 from ...storage.errors import LogError
 from ...storage.log import Log
 from ..rpc.codec import Respond
+from ..rpc.identity import Hello
 from ..rpc.operations import (
     REPLICA_FETCH_OK,
     REPLICA_SESSION_LOST,
@@ -336,6 +337,15 @@ class FetchServer:
         self.follower_batch = _FollowerBatch(self.flush)
 
     # --- requests ------------------------------------------------------------------------------
+
+    def believes(self, hello: Hello) -> bool:
+        """Whether a process is the one that is registered as the broker that it says it is.
+
+        What a follower says about its position moves the high watermark, so another process with
+        its number, or an earlier one whose messages come late, must not speak for it.
+        """
+        broker = self._metadata.image.brokers.get(hello.node_id)
+        return broker is not None and broker.incarnation_id == hello.incarnation
 
     def fetch(
         self,

@@ -273,6 +273,12 @@ class RpcClient:
                 del self._calls[number]
             call.put(failure)
 
+    def introduce(self) -> None:
+        """Say again who this node is: it has learned which cluster it belongs to."""
+        if self._link is not None:
+            with suppress(ConnectionLostError):  # the next connection begins with it
+                self._link.put(FrameKind.HELLO, 0, "", self._identity.hello())
+
     def disconnect(self) -> None:
         """End the connection, if there is one; another one is made."""
         if self._link is not None:

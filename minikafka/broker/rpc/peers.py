@@ -136,6 +136,11 @@ class Peers:
             if scope is not None:
                 scope.cancel()
 
+    def introduce(self) -> None:
+        """Tell all nodes which cluster this one belongs to."""
+        for client in self._clients.values():
+            client.introduce()
+
     def kick(self, node_id: int) -> None:
         """A node is there (it just said hello): connect to it without a pause."""
         for lane in Lane:

@@ -44,6 +44,15 @@ DeferredHandler = Callable[[int, _Q, Sequence[memoryview], Respond[_A]], None]
 """Called with (node that asks, request, attachments, how to answer)."""
 
 
+Believes = Callable[[Hello], bool]
+"""Whether a message of the process that said this hello is to be taken."""
+
+
+def _believe_all(hello: Hello) -> bool:
+    del hello
+    return True
+
+
 class _Registered(NamedTuple, Generic[_Q, _A]):
     """An operation, and what answers it."""
 
@@ -54,11 +63,13 @@ class _Registered(NamedTuple, Generic[_Q, _A]):
 class _Deferred(NamedTuple, Generic[_Q, _A]):
     operation: Operation[_Q, _A]
     handler: DeferredHandler[_Q, _A]
+    believes: Believes
 
 
 class _OneWay(NamedTuple, Generic[_Q]):
     codec: Codec[_Q]
     handler: OneWayHandler[_Q]
+    believes: Believes
 
 
 class RpcServer:
@@ -76,6 +87,7 @@ class RpcServer:
         self._operations: dict[str, _Registered[Any, Any]] = {}
         self._one_way: dict[str, _OneWay[Any]] = {}
         self._deferred: dict[str, _Deferred[Any, Any]] = {}
+        self._for_joining: set[str] = set()
         self._refused: dict[str, None] = {}
         self.connections = 0
 
@@ -87,21 +99,37 @@ class RpcServer:
         self._operations[operation.name] = _Registered(operation, handler)
 
     def register_deferred(
-        self, operation: Operation[_Q, _A], handler: DeferredHandler[_Q, _A]
+        self,
+        operation: Operation[_Q, _A],
+        handler: DeferredHandler[_Q, _A],
+        *,
+        believes: Believes = _believe_all,
     ) -> None:
         """Give requests to a plain function, which answers now or later, without a task.
 
         For operations of which a node has one request open at a time; others are not bounded here.
         The function may raise `RpcFailure`; it is not notified when the asking side gives up.
+        ``believes`` decides for each request whether the process that asks may.
         """
-        self._deferred[operation.name] = _Deferred(operation, handler)
+        self._deferred[operation.name] = _Deferred(operation, handler, believes)
 
-    def register_one_way(self, operation: OneWay[_Q], handler: OneWayHandler[_Q]) -> None:
+    def register_one_way(
+        self,
+        operation: OneWay[_Q],
+        handler: OneWayHandler[_Q],
+        *,
+        believes: Believes = _believe_all,
+    ) -> None:
         """Take messages without answers.
 
-        The function may raise `RpcProtocolError`, which ends the connection.
+        The function may raise `RpcProtocolError`, which ends the connection. ``believes`` is as in
+        `register_deferred`.
         """
-        self._one_way[operation.name] = _OneWay(operation.message, handler)
+        self._one_way[operation.name] = _OneWay(operation.message, handler, believes)
+
+    def open_to_joining(self, *operations: Operation[Any, Any] | OneWay[Any]) -> None:
+        """Let nodes use these before they know which cluster they belong to."""
+        self._for_joining |= {operation.name for operation in operations}
 
     async def serve(self, listener: trio.socket.SocketType) -> None:
         """Accept connections until cancelled; closes the listener."""
@@ -138,7 +166,13 @@ class RpcServer:
             if hello is not None:
                 link.trust()
                 await _Session(
-                    link, hello.node_id, self._operations, self._one_way, self._deferred
+                    link,
+                    hello,
+                    self._identity,
+                    self._operations,
+                    self._one_way,
+                    self._deferred,
+                    self._for_joining,
                 ).run()
         except ConnectionLostError:
             pass
@@ -181,8 +215,11 @@ class _Session:
 
     __slots__ = (
         "_deferred",
+        "_for_joining",
         "_freed",
         "_handlers",
+        "_hello",
+        "_identity",
         "_link",
         "_node_id",
         "_one_way",
@@ -193,14 +230,19 @@ class _Session:
     def __init__(
         self,
         link: Link,
-        node_id: int,
+        hello: Hello,
+        identity: Identity,
         handlers: dict[str, _Registered[Any, Any]],
         one_way: dict[str, _OneWay[Any]],
         deferred: dict[str, _Deferred[Any, Any]],
+        for_joining: set[str],
     ) -> None:
         self._deferred = deferred
+        self._for_joining = for_joining
         self._link = link
-        self._node_id = node_id
+        self._hello = hello
+        self._identity = identity
+        self._node_id = hello.node_id
         self._handlers = handlers
         self._one_way = one_way
         self._open: dict[int, trio.CancelScope] = {}
@@ -238,12 +280,39 @@ class _Session:
                         self._take_deferred(frame, deferred)
                 case FrameKind.ONE_WAY:
                     self._take_one_way(frame)
+                case FrameKind.HELLO:
+                    self._take_hello(decode_hello(frame.fields))
                 case FrameKind.CANCEL:
                     scope = self._open.get(frame.number)
                     if scope is not None:
                         scope.cancel()
                 case _:
                     raise RpcProtocolError(f"a frame of kind {frame.kind} is no request")
+
+    def _take_hello(self, hello: Hello) -> None:
+        """A node says again who it is: it has learned which cluster it belongs to.
+
+        Raises:
+            RpcProtocolError: it is another one now, or of another cluster.
+        """
+        problem = self._identity.problem_with(hello)
+        before = (self._node_id, self._hello.incarnation)
+        if problem is None and (hello.node_id, hello.incarnation) != before:
+            problem = f"it was node {self._node_id} before"
+        if problem is not None:
+            raise RpcProtocolError(f"as node {hello.node_id}: {problem}")
+        self._hello = hello
+
+    def _may_use(self, name: str) -> bool:
+        """A node that does not know its cluster may only do what it needs to learn it."""
+        is_of_this_cluster = not self._identity.cluster_id or bool(self._hello.cluster_id)
+        return is_of_this_cluster or name in self._for_joining
+
+    def _require_use(self, name: str) -> None:
+        if not self._may_use(name):
+            raise RpcFailure(
+                "UnknownCluster", f"{name!r} is for nodes that know which cluster they belong to"
+            )
 
     async def _take(self, frame: Frame, nursery: trio.Nursery) -> None:
         if len(self._open) >= REQUESTS_AT_ONCE_MAX:
@@ -261,6 +330,13 @@ class _Session:
         operation = deferred.operation
         respond = partial(self._respond, frame.number, operation.answer.encode)
         try:
+            self._require_use(frame.name)
+            if not deferred.believes(self._hello):
+                raise RpcFailure(
+                    "NotRegistered",
+                    f"{frame.name!r} is for the process that is registered as broker "
+                    f"{self._node_id}",
+                )
             request = operation.request.decode(frame.fields)
             deferred.handler(self._node_id, request, frame.attachments, respond)
         except MalformedFieldsError as error:
@@ -289,6 +365,9 @@ class _Session:
         if one_way is None:
             # Of a newer version, perhaps; its sender expects no answer.
             logger.debug("node %d sends %r, which is unknown here", self._node_id, frame.name)
+            return
+        if not (self._may_use(frame.name) and one_way.believes(self._hello)):
+            logger.debug("node %d sends %r, and may not", self._node_id, frame.name)
             return
         try:
             one_way.handler(self._node_id, one_way.codec.decode(frame.fields), frame.attachments)
@@ -327,6 +406,7 @@ class _Session:
         if registered is None:
             raise RpcFailure("UnknownOperation", f"this node does not know {frame.name!r}")
         operation = registered.operation
+        self._require_use(frame.name)
         try:
             request = operation.request.decode(frame.fields)
             message, attachments = await registered.handler(

@@ -444,3 +444,31 @@ def test_strangers_that_say_hello_are_forgotten_when_they_are_too_many(
         peers.set_address(number, ("h", number))
     peers.set_address(4, ("elsewhere", 4))
     assert peers.addresses == {2: ("h", 2), 3: ("h", 3), 4: ("elsewhere", 4)}
+
+
+# --- nodes that do not know their cluster --------------------------------------------------------
+
+
+async def test_a_node_that_knows_no_cluster_may_only_do_what_it_needs_to_join() -> None:
+    node = Node(1)
+    node.server.register(raw("echo"), echo)
+    node.server.register(raw("join"), echo)
+    node.server.open_to_joining(raw("join"))
+    async with asking(node, cluster_id="") as one:
+        assert (await one.client.call(raw("join"), 1, timeout_s=5)).message
+        with pytest.raises(RpcRemoteError, match="know which cluster they belong to"):
+            await one.client.call(raw("echo"), 1, timeout_s=5)
+        one.identity.cluster_id = "c"
+        one.client.introduce()
+        assert (await one.client.call(raw("echo"), 1, timeout_s=5)).message
+        assert len(one.connected) == 1
+
+
+async def test_a_node_cannot_become_another_one() -> None:
+    node = Node(1)
+    async with asking(node) as one:
+        await one.hears(connected=1)
+        one.identity.incarnation = b"another process"
+        one.client.introduce()
+        await one.hears(connected=2)
+        assert len(one.losses) == 1

@@ -10,7 +10,6 @@ from minikafka.consensus.follower import Follower
 from minikafka.consensus.leader import Leader
 from minikafka.consensus.log import RaftLog
 from minikafka.consensus.messages import VoteRequest
-from minikafka.consensus.progress import Progress
 from minikafka.storage.record_log import RecordLog
 from tests.simulation.kit.mutants import Mutant
 
@@ -96,11 +95,6 @@ def found_with_a_majority(self: Election) -> int:
     return self._context.config.majority
 
 
-def admit_immediately(self: Leader, progress: Progress) -> bytes:
-    """A voter that is heard may vote."""
-    return b"" if progress.is_admitted else progress.directory_id
-
-
 ORIGINAL_VOTE = Election._vote
 ORIGINAL_COMMIT = RaftContext.commit
 ORIGINAL_HANDLE = RaftNode.handle
@@ -126,12 +120,6 @@ MUTANTS = (
         "a majority founds a cluster",
         200,
         ((Election, "_votes_needed", property(found_with_a_majority)),),
-    ),
-    Mutant(
-        "admit immediately",
-        10,
-        ((Leader, "_admitted_directory", admit_immediately),),
-        first=385,
     ),
     Mutant("send before storing", 10, ((RaftNode, "handle", send_before_storing),)),
     Mutant("cut the log at every append", 20, ((Follower, "_store", cut_the_log_at_every_append),)),
