@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Every broker that a test starts says so when it keeps its clients waiting, and the test fails
-# (`minikafka.broker.system.turns`). It is processor time, so a busy machine does not matter.
-os.environ.setdefault("MINIKAFKA_TURN_WARNING_MS", "100")
+# (`minikafka.broker.system.turns`). It is processor time, so a busy machine does not matter; a slow
+# one may be 2.5 times as slow as those where the bound of 100 ms holds.
+os.environ.setdefault("MINIKAFKA_TURN_WARNING_MS", "250")
 
 ON_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)

@@ -14,7 +14,7 @@ _SHOWN_CHARACTERS = 20_000
 
 
 class JudgedBroker(Broker):
-    """A broker that must stop with success and log no bug.
+    """A broker that must stop with success and log no bug; exactly what ``minikafka serve`` starts.
 
     Args:
         directory: gets the log and the data.
@@ -28,7 +28,7 @@ class JudgedBroker(Broker):
         settings: Mapping[str, Setting] | None = None,
         prefix: Sequence[str] = (),
     ) -> None:
-        super().__init__(settings, directory=directory, prefix=prefix)
+        super().__init__(settings, directory=directory, prefix=prefix, control=False)
         self._judged_characters = 0
 
     def check_log(self) -> None:
