@@ -86,7 +86,6 @@ class Lifecycle:
         self._may_stop = trio.Event()
         self._is_stopping = False
         self._shown_at = -math.inf  # when the last heartbeat was sent that was answered
-        self._heard_at = math.inf  # as `_shown_at`, but it outlives the connection
         self._lost_at = -math.inf  # when the lease ended before its time, or this broker began
         self._wake = trio.Event()
         if peers is not None:
@@ -130,19 +129,6 @@ class Lifecycle:
         return self._node.is_clustered and self._clock.monotonic() > since + session_s
 
     @property
-    def is_cut_off(self) -> bool:
-        """True when no controller has confirmed this broker for a session timeout.
-
-        By then it has been fenced if there is a majority of controllers somewhere, and others lead.
-        So it serves clients no longer as a leader, although it reaches them. While a controller
-        fails over the session goes on, unlike the lease, and clients notice nothing.
-        """
-        if not self._node.is_clustered:
-            return False
-        session_s = self._config.broker_session_timeout_ms / 1000
-        return self._clock.monotonic() > self._heard_at + session_s
-
-    @property
     def _lease_seconds(self) -> float:
         # The controller that answered may have been deposed for as long as an election takes.
         config = self._config
@@ -155,7 +141,7 @@ class Lifecycle:
 
         Only if it had not fenced the broker before: then others may lead already.
         """
-        self._shown_at = self._heard_at = sent_at
+        self._shown_at = sent_at
         self._lost_at = -math.inf
 
     def _connection_ended(self, node_id: int) -> None:
@@ -279,8 +265,6 @@ class Lifecycle:
             return
         if answer.keeps_leading:
             self.shown(sent_at)
-        elif math.isinf(self._heard_at):
-            self._heard_at = sent_at  # the session begins with the heartbeat that unfences
         if answer.may_stop:
             self._may_stop.set()
 
