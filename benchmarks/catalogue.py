@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .workload import Workload
 from .workloads import (
+    clean_restart,
     client_consume,
     client_import,
     client_latency,
@@ -41,6 +42,7 @@ WORKLOADS: tuple[Workload, ...] = (
     produce_latency.WORKLOAD,
     startup.WORKLOAD,
     many_partitions.WORKLOAD,
+    clean_restart.WORKLOAD,
     idle_connections.WORKLOAD,
     read_memory.WORKLOAD,
     steady_load.WORKLOAD,
