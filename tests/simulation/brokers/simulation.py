@@ -130,8 +130,10 @@ class Simulation:
         self.observer = Observer(note)
         for node in self.nodes:
             node.opened = self.observer.opened
-        for writer in (*self.writers, *self.hasty_writers):
+        for writer in self.writers:
             writer.observer = self.observer
+        for hasty in self.hasty_writers:
+            hasty.observer = self.observer
         for reader in self.readers:
             reader.observer = self.observer
         self.hosts = [*(one.host for one in self.nodes), *(one.host for one in self.clients)]
