@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minikafka.cli.cluster.report import fetch_report
+from minikafka.cli.cluster.report import Quorum, fetch_report
 from minikafka.protocol.messages import elect_leaders
 from minikafka_client import KafkaError, NewTopic, UnknownTopicError
 from minikafka_client.core.cluster import Cluster
@@ -47,17 +47,36 @@ def leaders(bootstrap: str, topic: str) -> list[int]:
         return [one.leader for one in admin.describe_topics([topic])[topic].partitions]
 
 
+def leader_epochs(bootstrap: str, topic: str) -> list[int]:
+    """The leader epoch of each partition."""
+    with AdminClient(bootstrap) as admin:
+        return [one.leader_epoch for one in admin.describe_topics([topic])[topic].partitions]
+
+
 def metadata_leader(bootstrap: str) -> int:
     """The leader of the metadata quorum.
 
     Raises:
         RuntimeError: there is none.
     """
+    return _quorum(bootstrap).leader_id
+
+
+def metadata_epoch(bootstrap: str) -> int:
+    """The leader epoch of the metadata quorum.
+
+    Raises:
+        RuntimeError: it has no leader.
+    """
+    return _quorum(bootstrap).leader_epoch
+
+
+def _quorum(bootstrap: str) -> Quorum:
     with AdminClient(bootstrap) as admin:
         quorum = admin.run_plan(fetch_report).quorum
     if quorum is None or quorum.leader_id < 0:
         raise RuntimeError("the metadata quorum has no leader")
-    return quorum.leader_id
+    return quorum
 
 
 def prefer_first_replicas(bootstrap: str) -> None:

@@ -119,7 +119,8 @@ class Broker:
         self.index = self.replicas.index
         self.topics = self.index.topics
         self.partitions = self.index.partitions
-        self.partition = self.index.find
+        self.partition = self.index.find_for_client
+        self.index.is_cut_off = lambda: self.lifecycle.is_cut_off
         self.fetch_sessions = FetchSessionCache(
             self.config.max_incremental_fetch_session_cache_slots, self.ids.positive_int
         )

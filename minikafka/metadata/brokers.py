@@ -312,11 +312,14 @@ class ShutdownProgress(NamedTuple):
             fewer records, if it stopped now.
         keeps_leading: the broker has been in service all the time and is not about to be fenced:
             it is still the leader of its partitions.
+        has_majority: most voters were in contact with the controller just now: what it has applied
+            is what the cluster has decided.
     """
 
     may_stop: bool
     leaders_remaining: int
     keeps_leading: bool = False
+    has_majority: bool = False
 
 
 def controlled_shutdown(

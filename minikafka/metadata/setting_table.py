@@ -120,7 +120,10 @@ class BrokerConfig:
         500, "How often a broker sends the controller a heartbeat.", 1
     )
     broker_session_timeout_ms: int = _setting(
-        9000, "A broker that is silent for this long is fenced and loses its leaderships.", 1
+        9000,
+        "A broker that is silent for this long is fenced and loses its leaderships. One that no "
+        "controller has answered for as long serves no clients as a leader.",
+        1,
     )
     auto_leader_rebalance_enable: bool = _setting(
         True, "Give leadership back to preferred replicas in the background."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import trio
+
 from minikafka.metadata.brokers import Registration, ShutdownProgress
 from minikafka.metadata.decision import Refusal
 from tests.kit.in_process import running_broker, running_cluster
@@ -19,19 +21,44 @@ async def test_only_a_broker_that_stayed_in_service_keeps_leading(tmp_path: Path
         image = await controller.register(registration)
         assert not isinstance(image, Refusal)
 
-        async def heartbeat() -> bool:
+        async def heartbeat(*, wants_to_stop: bool = False) -> tuple[bool, bool]:
             progress = await controller.heartbeat(
                 STRANGER,
                 image.broker_epoch,
                 under_test.broker.quorum.applied_index,
+                wants_to_stop=wants_to_stop,
+                is_forced=False,
+            )
+            assert isinstance(progress, ShutdownProgress)
+            return progress.keeps_leading, progress.has_majority
+
+        # The first one renews the lease at the controller; before, others may have been elected.
+        assert [(await heartbeat())[0] for _ in range(3)] == [False, True, True]
+        assert (await heartbeat(wants_to_stop=True))[1]
+
+
+async def test_every_answer_of_a_controller_with_a_majority_says_so(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path) as cluster:
+        controller = await cluster.controller()
+        others = [one.node_id for one in cluster.running if one is not controller]
+        broker = controller.broker
+
+        async def has_majority() -> bool:
+            progress = await broker.controller.heartbeat(
+                controller.node_id,
+                broker.lifecycle.broker_epoch,
+                broker.quorum.applied_index,
                 wants_to_stop=False,
                 is_forced=False,
             )
             assert isinstance(progress, ShutdownProgress)
-            return progress.keeps_leading
+            return progress.has_majority
 
-        # The first one renews the lease at the controller; before, others may have been elected.
-        assert [await heartbeat() for _ in range(3)] == [False, True, True]
+        assert await has_majority()
+        await cluster.kill(*others)
+        while broker.controller.is_active and await has_majority():
+            await trio.lowlevel.checkpoint()
+        assert not await has_majority()
 
 
 async def test_a_lease_does_not_wait_for_the_next_regular_heartbeat(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def test_a_complete_cluster_is_healthy() -> None:
         "high_watermark": 100,
         "voters": [1, 2],
         "observers": [3],
+        "waiting": [],
     }
     assert nodes_of(document, "node_id") == [1, 2, 3]
     assert nodes_of(document, "quorum_role") == ["voter", "leader", "observer"]
@@ -102,6 +103,20 @@ def test_a_quorum_without_a_leader_is_shown_as_such() -> None:
     report = REPORT._replace(quorum=QUORUM._replace(leader_id=-1))
     summary, _ = view_of(status_document(None, report))
     assert "no leader in epoch 5" in summary[1]
+
+
+def test_a_voter_with_a_new_directory_is_shown_until_it_is_admitted() -> None:
+    voters = (Voter(1, 90, -1, -1), Voter(2, 101, -1, -1, b"\x01" * 16))
+    quorum = QUORUM._replace(voters=voters, observers=(Voter(1, 90, -1, -1, b"\xff" * 16),))
+    document = status_document(RUNNING, REPORT._replace(quorum=quorum))
+    assert nodes_of(document, "quorum_role") == ["waits to be admitted", "leader"]
+    assert nodes_of(document, "directory_id") == ["_" * 21 + "w", "AQEBAQEBAQEBAQEBAQEBAQ"]
+    assert document["quorum"]["waiting"] == [1]
+    assert not document["is_healthy"]
+    summary, (nodes,) = view_of(document)
+    assert summary[1].endswith("2 voters, of which 1 not admitted")
+    assert nodes.columns[5:7] == ["quorum", "directory"]
+    assert nodes.rows[0][5] == "waits to be admitted"
 
 
 def test_without_an_answer_only_processes_are_shown() -> None:

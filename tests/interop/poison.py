@@ -16,10 +16,23 @@ _CODEC_MASK = 7
 _VARINT_BITS = 32
 _VARLONG_BITS = 64
 
+_SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+_SNAPPY_VERSIONS = struct.Struct(">ii")
+
+
+def _snappy_decode(payload: bytes) -> bytes:
+    """As Java's reader, which accepts versions from 1 on; aiokafka's knows 1 only."""
+    if payload.startswith(_SNAPPY_MAGIC) and len(payload) >= 16:
+        version, _ = _SNAPPY_VERSIONS.unpack_from(payload, len(_SNAPPY_MAGIC))
+        if version >= 1:
+            payload = _SNAPPY_MAGIC + _SNAPPY_VERSIONS.pack(1, 1) + payload[16:]
+    return bytes(snappy_decode(payload))
+
+
 _CODECS: dict[int, Callable[[bytes], bytes]] = {
     0: bytes,
     1: gzip_decode,
-    2: snappy_decode,
+    2: _snappy_decode,
     3: lz4_decode,
     4: zstd_decode,
 }

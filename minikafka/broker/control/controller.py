@@ -190,18 +190,22 @@ class Controller:
         )
         self._watch(broker_id)
         if wants_to_stop:
-            return await self.change(
+            progress = await self.change(
                 lambda: controlled_shutdown(
                     self._store.image, broker_id, broker_epoch, rules, is_forced=is_forced
                 )
             )
+            if isinstance(progress, Refusal):
+                return progress
+            return progress._replace(has_majority=self._is_sure())
         if is_caught_up and self._store.image.is_fenced(broker_id):
             refusal = await self.change(
                 lambda: unfence_broker(self._store.image, broker_id, broker_epoch, rules)
             )
             if refusal is None:
                 logger.info("broker %d is in service", broker_id)
-        return refusal or ShutdownProgress(False, 0, was_in_service and self._is_sure())
+        is_sure = self._is_sure()
+        return refusal or ShutdownProgress(False, 0, was_in_service and is_sure, is_sure)
 
     def _is_sure(self) -> bool:
         """Whether most voters were in contact so recently that none of them elects another one.

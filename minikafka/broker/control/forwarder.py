@@ -28,6 +28,7 @@ from ..quorum.quorum import NotControllerError
 from ..rpc import operations
 from ..rpc.codec import Operation, Reply
 from ..rpc.errors import (
+    RpcBusyError,
     RpcFailure,
     RpcLostError,
     RpcMalformedError,
@@ -36,6 +37,7 @@ from ..rpc.errors import (
     RpcUnreachableError,
 )
 from ..rpc.operations import NOT_CONTROLLER, ControllerAnswer
+from ..rpc.peers import Lane
 
 if TYPE_CHECKING:
     from ..quorum.quorum import Quorum
@@ -134,7 +136,9 @@ class Forwarder:
         Raises:
             ChangeError: there is no controller, or the outcome is unknown.
         """
-        reply = await self._call(operations.FORWARD, operations.Forward(client_host), [frame])
+        reply = await self._call(
+            operations.FORWARD, operations.Forward(client_host), [frame], lane=Lane.FORWARDED
+        )
         if reply is None:
             return None
         with trio.move_on_after(APPLIED_SECONDS_MAX):
@@ -170,7 +174,12 @@ class Forwarder:
         return answer.result
 
     async def _call(
-        self, operation: Operation[_Request, _Answer], request: _Request, attachments: Sequence[Any]
+        self,
+        operation: Operation[_Request, _Answer],
+        request: _Request,
+        attachments: Sequence[Any],
+        *,
+        lane: Lane = Lane.CONTROL,
     ) -> Reply[_Answer] | None:
         """Ask the controller; None when this node is it (or would be, if its disk worked)."""
         quorum = self._quorum
@@ -182,11 +191,11 @@ class Forwarder:
             if leader_id is not None and leader_id != self._node.node_id:
                 assert self._peers is not None, "a node without peers is the only voter"
                 try:
-                    return await self._peers.client(leader_id).call(
+                    return await self._peers.client(leader_id, lane).call(
                         operation, request, attachments, timeout_s=ANSWER_SECONDS_MAX
                     )
-                except RpcUnreachableError:
-                    pass
+                except (RpcUnreachableError, RpcBusyError):
+                    pass  # it was not sent
                 except RpcRemoteError as error:
                     if error.kind != NOT_CONTROLLER:
                         raise ChangeError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None

@@ -86,6 +86,7 @@ class Lifecycle:
         self._may_stop = trio.Event()
         self._is_stopping = False
         self._shown_at = -math.inf  # when the last heartbeat was sent that was answered
+        self._confirmed_at = math.inf  # see `confirmed`; not before the first heartbeat
         self._lost_at = -math.inf  # when the lease ended before its time, or this broker began
         self._wake = trio.Event()
         if peers is not None:
@@ -129,6 +130,20 @@ class Lifecycle:
         return self._node.is_clustered and self._clock.monotonic() > since + session_s
 
     @property
+    def is_cut_off(self) -> bool:
+        """True when no controller has confirmed this broker for a session timeout.
+
+        By then it has been fenced if there is a majority of controllers somewhere, and others lead.
+        So it serves clients no longer as a leader, although it reaches them. While a controller
+        fails over the session goes on, unlike the lease, and clients notice nothing. It ends with
+        the first answer of a controller with a majority: by then this broker knows what it leads.
+        """
+        if not self._node.is_clustered:
+            return False
+        session_s = self._config.broker_session_timeout_ms / 1000
+        return self._clock.monotonic() > self._confirmed_at + session_s
+
+    @property
     def _lease_seconds(self) -> float:
         # The controller that answered may have been deposed for as long as an election takes.
         config = self._config
@@ -143,6 +158,15 @@ class Lifecycle:
         """
         self._shown_at = sent_at
         self._lost_at = -math.inf
+
+    def confirmed(self, sent_at: float) -> None:
+        """A controller with a majority has answered a heartbeat that was sent then.
+
+        What it knew has been applied here. So leaderships in the image are this broker's, also if
+        it had been fenced, and nobody else gets them before a session has passed. In contrast to
+        `shown` this says nothing about the time before.
+        """
+        self._confirmed_at = sent_at
 
     def _connection_ended(self, node_id: int) -> None:
         if node_id == self._quorum.leader_id:
@@ -265,6 +289,9 @@ class Lifecycle:
             return
         if answer.keeps_leading:
             self.shown(sent_at)
+        # Controllers of older versions do not say whether they have a majority.
+        if answer.has_majority or answer.keeps_leading or math.isinf(self._confirmed_at):
+            self.confirmed(sent_at)
         if answer.may_stop:
             self._may_stop.set()
 

@@ -103,8 +103,7 @@ class Operations:
             wants_to_stop=request.wants_to_stop,
             is_forced=request.is_forced,
         )
-        may_stop, leaders_remaining, keeps_leading = _granted(progress)
-        return operations.HeartbeatAnswer(may_stop, leaders_remaining, keeps_leading)
+        return operations.HeartbeatAnswer(*_granted(progress))
 
     async def _alter_partitions(
         self, request: operations.AlterPartitions

@@ -42,6 +42,7 @@ from ..replicas.partition import Partition, PartitionError
 from ..rpc import operations
 from ..rpc.codec import Respond
 from ..rpc.errors import RpcError, RpcFailure
+from ..rpc.peers import Lane
 from ..settings.node import Node
 from ..system.clock import Clock
 from .internal_topics import InternalTopic
@@ -334,7 +335,7 @@ class TransactionService:
             tuple(operations.TopicId(*one) for one in topic_ids.items()),
         )
         try:
-            reply = await self._peers.client(node_id).call(
+            reply = await self._peers.client(node_id, Lane.CONFIRMATIONS).call(
                 operations.CONFIRM_TRANSACTION, request, timeout_s=_CONFIRM_SECONDS
             )
         except RpcError as error:

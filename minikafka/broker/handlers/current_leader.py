@@ -29,6 +29,8 @@ def current_leader(broker: Broker, topic: str, topic_id: bytes, number: int) -> 
     if found is None or not 0 <= number < len(found.partitions):
         return CurrentLeader(-1, -1)
     partition = found.partitions[number]
+    if broker.lifecycle.is_cut_off:
+        return CurrentLeader(-1, -1)  # the metadata here is out of date
     return CurrentLeader(partition.leader, partition.leader_epoch)
 
 

@@ -2,7 +2,9 @@
 
 Only ``__cluster_metadata``, partition 0, can be described. The active controller answers; times are
 on its clock (KIP-836). Version 2 has the voters' internal listeners (KIP-853), which do not speak
-Kafka's protocol, and the ids of the data directories, all zero where one is not known.
+Kafka's protocol, and the ids of the data directories, all zero where one is not known. A voter
+whose new directory is not admitted yet is among the voters without a directory, and among the
+observers with the new one: in KIP-853's words a voter is a node together with its directory.
 """
 
 from __future__ import annotations
@@ -58,8 +60,15 @@ def _describe(
         leader_id=-1 if statistics.leader_id is None else statistics.leader_id,
         leader_epoch=statistics.epoch,
         high_watermark=statistics.high_watermark,
-        current_voters=[_state(one, now_ms) for one in statistics.voters],
-        observers=[_state(one, now_ms) for one in statistics.observers],
+        current_voters=[
+            _state(one if one.is_admitted else one._replace(directory_id=b""), now_ms)
+            for one in statistics.voters
+        ],
+        observers=[
+            _state(one, now_ms)
+            for one in (*statistics.voters, *statistics.observers)
+            if one in statistics.observers or not one.is_admitted
+        ],
     )
 
 

@@ -5,6 +5,8 @@ Everything that needs a partition finds it here; only `ReplicaManager` adds and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...metadata.records import NO_LEADER
 from ...protocol.errors import ErrorCode
 from ...storage.log_directory import LogDirectory
@@ -24,6 +26,7 @@ class PartitionIndex:
         topics: state shared by the partitions of a topic, by name.
         unmade: partitions whose log could not be created yet.
         recovered: partitions whose log failed and was recovered, and in which leader epoch.
+        is_cut_off: whether this broker must not serve clients as a leader, see `Lifecycle`.
     """
 
     def __init__(self, node: Node, metadata: MetadataView, directory: LogDirectory) -> None:
@@ -31,6 +34,7 @@ class PartitionIndex:
         self.partitions: dict[PartitionKey, Partition] = {}
         self.unmade: set[PartitionKey] = set()
         self.recovered: dict[PartitionKey, int] = {}
+        self.is_cut_off: Callable[[], bool] = bool
         self._node_id = node.node_id
         self._metadata = metadata
         self._directory = directory
@@ -54,6 +58,24 @@ class PartitionIndex:
         if leader_epoch != -1:
             partition.check_leader_epoch(leader_epoch)
         return partition
+
+    def find_for_client(self, topic: str, number: int, leader_epoch: int = -1) -> Partition:
+        """As `find`, but not while others may have been made leaders.
+
+        Raises:
+            PartitionError: see `find`; or no controller has confirmed this broker for too long.
+        """
+        partition = self.find(topic, number, leader_epoch)
+        if self.is_cut_off():
+            raise self._cut_off(topic, number)
+        return partition
+
+    def _cut_off(self, topic: str, number: int) -> PartitionError:
+        return PartitionError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"broker {self._node_id} has not heard from a controller for longer than "
+            f"broker.session.timeout.ms, so another broker may lead {topic}-{number}",
+        )
 
     def find_replica(self, topic: str, number: int, leader_epoch: int = -1) -> Partition:
         """The partition that a client names, led or followed here.
@@ -90,6 +112,8 @@ class PartitionIndex:
             return self.find_replica(topic, number, leader_epoch)
         if leader_epoch != -1:
             partition.check_leader_epoch(leader_epoch)
+        if self.is_cut_off():  # a consumer would wait here for records that others have
+            raise self._cut_off(topic, number)
         return partition
 
     def topic_name(self, name: str, topic_id: bytes, by_id: bool) -> str:

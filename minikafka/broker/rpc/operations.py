@@ -173,9 +173,10 @@ class HeartbeatAnswer(NamedTuple):
     may_stop: bool
     leaders_remaining: int
     keeps_leading: bool
+    has_majority: bool = False
 
 
-HEARTBEAT = Operation("heartbeat", Row(Heartbeat), Answered(Row(HeartbeatAnswer)))
+HEARTBEAT = Operation("heartbeat", Row(Heartbeat), Answered(Row(HeartbeatAnswer)), version=2)
 
 
 class InSyncReplica(NamedTuple):

@@ -18,11 +18,20 @@ NODES_MAX = 4096
 class Lane(IntEnum):
     """Connections to the same node that do not hold each other up.
 
-    Votes and heartbeats must not wait behind ten megabytes of records.
+    Votes and heartbeats must wait neither behind ten megabytes of records nor behind whatever
+    clients ask: a connection has a limit of open requests, and is not read above one of bytes.
+
+    Attributes:
+        CONTROL: the quorum, and what brokers themselves ask the controller and each other.
+        RECORDS: replica fetch.
+        FORWARDED: requests of clients for the controller.
+        CONFIRMATIONS: transactions that clients write in, for their coordinators (KIP-890).
     """
 
     CONTROL = 0
     RECORDS = 1
+    FORWARDED = 2
+    CONFIRMATIONS = 3
 
 
 class Peers:
@@ -125,6 +134,13 @@ class Peers:
     def is_connected(self, node_id: int) -> bool:
         client = self._clients.get((node_id, Lane.CONTROL))
         return client is not None and client.is_connected
+
+    def give_up_calls(self, node_id: int, reason: str) -> None:
+        """Fail what a node was asked as the controller; the outcome is unknown."""
+        for lane in (Lane.CONTROL, Lane.FORWARDED):
+            client = self._clients.get((node_id, lane))
+            if client is not None:
+                client.give_up_calls(reason)
 
     def forget(self, node_id: int) -> None:
         if node_id in self._fixed:

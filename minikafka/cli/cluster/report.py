@@ -26,12 +26,16 @@ QUICK_CONNECTION: Final[ConnectionOptions] = {
 
 
 class Voter(NamedTuple):
-    """How far a node has replicated the metadata log; times in ms since 1970; -1 if unknown."""
+    """How far a node has replicated the metadata log; times in ms since 1970; -1 if unknown.
+
+    The id of its data directory is empty where it is unknown.
+    """
 
     node_id: int
     log_end_offset: int
     last_fetch_timestamp_ms: int
     last_caught_up_timestamp_ms: int
+    directory_id: bytes = b""
 
 
 class Quorum(NamedTuple):
@@ -42,6 +46,17 @@ class Quorum(NamedTuple):
     high_watermark: int
     voters: tuple[Voter, ...]
     observers: tuple[Voter, ...]
+
+    @property
+    def waiting(self) -> frozenset[int]:
+        """Voters with a new data directory, which do not vote until a leader has admitted it."""
+        voters = {one.node_id for one in self.voters}
+        return frozenset(one.node_id for one in self.observers if one.node_id in voters)
+
+    def directory_of(self, node_id: int) -> bytes:
+        """The id of a node's data directory; empty if it is unknown."""
+        found = (one for one in (*self.voters, *self.observers) if one.node_id == node_id)
+        return next((one.directory_id for one in found if one.directory_id), b"")
 
     def lag_of(self, node_id: int) -> int | None:
         """How many entries a node is behind the leader; None if the leader does not know it.
@@ -104,8 +119,9 @@ class ClusterReport(NamedTuple):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether all brokers are alive, and all replicas in sync."""
-        is_led = self.quorum is None or self.quorum.leader_id >= 0
+        """Whether all brokers are alive, all voters admitted, and all replicas in sync."""
+        quorum = self.quorum
+        is_led = quorum is None or (quorum.leader_id >= 0 and not quorum.waiting)
         is_whole = not self.under_replicated and not self.offline
         return is_led and is_whole and not any(broker.is_fenced for broker in self.brokers)
 
@@ -170,11 +186,13 @@ def _quorum(answer: Any) -> Quorum | None:
 
 
 def _voter(state: Any) -> Voter:
+    directory_id: bytes = state.replica_directory_id
     return Voter(
         state.replica_id,
         state.log_end_offset,
         state.last_fetch_timestamp,
         state.last_caught_up_timestamp,
+        directory_id if any(directory_id) else b"",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -57,6 +58,7 @@ def status_document(cluster: Cluster | None, report: ClusterReport | None) -> di
             "high_watermark": quorum.high_watermark,
             "voters": [one.node_id for one in quorum.voters],
             "observers": [one.node_id for one in quorum.observers],
+            "waiting": sorted(quorum.waiting),
         }
     return document
 
@@ -103,6 +105,7 @@ def _node_document(
         "broker": state,
         "rack": broker.rack if broker else None,
         "quorum_role": _role(node_id, report),
+        "directory_id": _directory(node_id, report),
         "metadata_lag": report.quorum.lag_of(node_id) if report and report.quorum else None,
         "leads": report.leads.get(node_id, 0) if report else None,
         "replicas": report.holds.get(node_id, 0) if report else None,
@@ -115,9 +118,18 @@ def _role(node_id: int, report: ClusterReport | None) -> str | None:
         return None
     if report.quorum.leader_id == node_id:
         return "leader"
+    if node_id in report.quorum.waiting:
+        return "waits to be admitted"
     if any(one.node_id == node_id for one in report.quorum.voters):
         return "voter"
     return "observer"
+
+
+def _directory(node_id: int, report: ClusterReport | None) -> str | None:
+    """As Kafka's tools show an id."""
+    quorum = report.quorum if report is not None else None
+    directory_id = quorum.directory_of(node_id) if quorum is not None else b""
+    return urlsafe_b64encode(directory_id).decode().rstrip("=") or None
 
 
 def _partition_document(one: TroubledPartition) -> dict[str, Any]:
@@ -141,6 +153,7 @@ def view_of(document: Mapping[str, Any]) -> View:
             node["process"],
             node["broker"],
             node["quorum_role"],
+            node["directory_id"],
             node["metadata_lag"],
             node["leads"],
             node["in_sync"],
@@ -148,8 +161,9 @@ def view_of(document: Mapping[str, Any]) -> View:
         ]
         for node in document["nodes"]
     ]
-    columns = ["node", "listener", "pid", "process", "broker", "quorum", "metadata lag", "leads"]
-    tables = [Table("", [*columns, "in sync", "replicas"], nodes)]
+    columns = ["node", "listener", "pid", "process", "broker", "quorum", "directory"]
+    columns += ["metadata lag", "leads", "in sync", "replicas"]
+    tables = [Table("", columns, nodes)]
     partitions = document["partitions"]
     if partitions is None:
         return View([], tables)
@@ -168,6 +182,7 @@ def _summary(document: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"metadata quorum: {led} in epoch {quorum['leader_epoch']}, "
             f"{quorum['high_watermark']} committed, {count_of(len(quorum['voters']), 'voter')}"
+            + (f", of which {len(quorum['waiting'])} not admitted" if quorum["waiting"] else "")
         )
     partitions = document["partitions"]
     offline, lacking = len(partitions["offline"]), len(partitions["under_replicated"])

@@ -170,7 +170,11 @@ def _compress_snappy(payload: bytes | bytearray | memoryview, _level: int) -> by
 def _decompress_snappy(payload: bytes, size_bytes_max: int) -> bytes:
     if not payload.startswith(SNAPPY_HEAD_MAGIC):
         return _decompress_snappy_block(payload, size_bytes_max)
-    # Version and compatible version are ignored: some producers write them little-endian.
+    # As in Java, versions from 1 on are read: some producers write it little-endian. The compatible
+    # version is ignored.
+    version_end = len(SNAPPY_HEAD_MAGIC) + _INT32.size
+    if len(payload) >= version_end and _INT32.unpack_from(payload, len(SNAPPY_HEAD_MAGIC))[0] < 1:
+        raise DecompressionError("SNAPPY: the version of the stream is less than 1")
     position = SNAPPY_HEAD_SIZE_BYTES
     pieces: list[bytes] = []
     size_bytes_left = size_bytes_max

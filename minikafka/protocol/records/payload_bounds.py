@@ -148,7 +148,11 @@ def _decompressed_size_bytes_max(codec: Compression, head: bytes, size_bytes: in
     elif head.startswith(SNAPPY_HEAD_MAGIC):
         size_at = SNAPPY_HEAD_SIZE_BYTES
         block_size_bytes = int.from_bytes(head[size_at : size_at + _UINT32_SIZE_BYTES], "big")
-        is_right = 0 < block_size_bytes <= size_bytes - size_at - _UINT32_SIZE_BYTES
+        version_at = len(SNAPPY_HEAD_MAGIC)
+        version = head[version_at : version_at + _UINT32_SIZE_BYTES]
+        # Java reads versions from 1 on; one that was written little-endian is such a version, too.
+        is_right = int.from_bytes(version, "big", signed=True) >= 1
+        is_right &= 0 < block_size_bytes <= size_bytes - size_at - _UINT32_SIZE_BYTES
         ratio = SNAPPY_RATIO_MAX
     else:  # a bare block has no magic: its decompressed size, then a literal
         claimed, position = _read_unsigned(head)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from minikafka.broker.quorum.quorum import Quorum
+from minikafka.broker.quorum.reports import QuorumStatistics, ReplicaStatistics
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import (
     alter_partition_reassignments,
@@ -75,6 +77,28 @@ async def test_every_node_returns_the_controllers_view_of_the_quorum(tmp_path: P
             assert all(one.last_fetch_timestamp > 0 for one in quorum.current_voters)
             assert [one.node_id for one in response.nodes] == [1, 2, 3]
             assert f"1@127.0.0.1:{response.nodes[0].listeners[0].port}" in cluster.quorum
+
+
+async def test_a_voter_with_a_new_directory_is_an_observer_until_it_is_admitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A voter is a node together with its directory (KIP-853)."""
+    old, new, unknown = b"o" * 16, b"n" * 16, bytes(16)
+    voters = (
+        ReplicaStatistics(1, 9, 0.0, 0.0, old),
+        ReplicaStatistics(2, 5, 0.0, None, new, is_admitted=False),
+        ReplicaStatistics(3, -1, None, None),
+    )
+    statistics = QuorumStatistics(1, 4, 9, voters, (ReplicaStatistics(4, 9, 0.0, 0.0, old),))
+    async with running_broker(tmp_path) as under_test:
+        monkeypatch.setattr(Quorum, "statistics", lambda _: statistics)
+        _, quorum = await describe_quorum(under_test.connect())
+
+        def shown(states: list[describe_quorum_api.ReplicaState]) -> list[tuple[int, bytes]]:
+            return [(one.replica_id, one.replica_directory_id) for one in states]
+
+        assert shown(quorum.current_voters) == [(1, old), (2, unknown), (3, unknown)]
+        assert shown(quorum.observers) == [(2, new), (4, old)]
 
 
 # --- registered brokers -------------------------------------------------------------------------

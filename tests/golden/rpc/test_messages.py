@@ -1,9 +1,9 @@
 """What nodes say to each other, byte for byte: this version writes and reads what others did.
 
 `version-1.txt` was written by the last commit before messages had declarations; `version-0.txt` has
-what still older ones wrote. When a message gets
-a field, its operation's ``version`` grows, and what it looks like then goes to another file; the
-old ones stay and must still be read.
+what still older ones wrote. When a message gets a field, its operation's ``version`` grows, and
+what it looks like then goes to another file (``version-2.txt`` has second versions); the old ones
+stay and must still be read.
 """
 
 from __future__ import annotations

@@ -11,8 +11,12 @@ from minikafka.protocol.crc import crc32c
 from minikafka.protocol.records.assembly import assemble_batch
 from minikafka.protocol.records.batch import parse_batch_header
 from minikafka.protocol.records.builder import encode_batch
-from minikafka.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, Compression
-from minikafka.protocol.records.errors import CorruptBatchError
+from minikafka.protocol.records.compression import (
+    DECOMPRESSED_SIZE_BYTES_MAX,
+    Compression,
+    decompress,
+)
+from minikafka.protocol.records.errors import CorruptBatchError, DecompressionError
 from minikafka.protocol.records.payload_bounds import check_payload
 from minikafka.protocol.records.record import RECORD_SIZE_BYTES_MIN, decode_records
 from tests.protocol.records.strategies import RecordInput, compressions, record_lists
@@ -143,3 +147,19 @@ def test_a_bare_snappy_block_says_what_it_can_hold() -> None:
     for claim in (b"\xff" * 4 + b"\x0f", b"\xff" * 6):
         with pytest.raises(CorruptBatchError, match="SNAPPY does not"):
             check(claiming(claim + bytes(20), 1, Compression.SNAPPY))
+
+
+@pytest.mark.parametrize("version", [1, 1 << 24, 0, -1])
+def test_as_in_java_snappy_streams_have_versions_from_one_on(version: int) -> None:
+    """Its readers refuse others, so they must not be stored; some write 1 little-endian."""
+    payload = snappy(RECORD_SIZE_BYTES_MIN)
+    payload = payload[:8] + version.to_bytes(4, "big", signed=True) + payload[12:]
+    batch = claiming(payload, 1, Compression.SNAPPY)
+    if version >= 1:
+        check(batch)
+        assert len(decompress(Compression.SNAPPY, payload)) == RECORD_SIZE_BYTES_MIN
+        return
+    with pytest.raises(CorruptBatchError, match="compressed with SNAPPY begin with"):
+        check(batch)
+    with pytest.raises(DecompressionError, match="version"):
+        decompress(Compression.SNAPPY, payload)

@@ -35,10 +35,12 @@ from tests.simulation.brokers.observation import Observer
 from tests.simulation.kit.invariants import InvariantViolated
 
 TOPIC: Final = "t"
+HASTY_TOPIC: Final = "hasty"
 PARTITIONS: Final = 2
 _ANSWER_SECONDS_MAX: Final = 3.0
 _BACKOFF_SECONDS_MAX: Final = 0.1
 _PRODUCE_MS_MAX: Final = 2000
+_HASTY_PAUSE_SECONDS_MAX: Final = 0.5
 
 _R = TypeVar("_R", bound=Response)
 
@@ -242,6 +244,52 @@ class Writer(Client):
                 f"{self.host}: {code.name} from {leader}: acknowledged records are gone",
             )
         return -1
+
+
+class HastyWriter(Client):
+    """A producer with acks=1 that stays with a broker until that refuses.
+
+    Attributes:
+        deposed_s_max: how long a broker may go on after others were told to lead.
+        taken: how many records were.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        seed: int,
+        network: Network,
+        note: Note,
+        nodes: int,
+        deposed_s_max: float,
+    ) -> None:
+        super().__init__(f"hasty{partition}", seed, network, note, nodes)
+        self.partition = partition
+        self.deposed_s_max = deposed_s_max
+        self.taken = 0
+        self.observer: Observer | None = None
+
+    async def run(self) -> None:
+        HOST.set(self.host)
+        leader = self.any_node()
+        while not self.is_done:
+            batch = bytes(encode_batch([(None, b"", (), SimulatedClock().wall_ms())]))
+            request = produce_request(HASTY_TOPIC, batch, partition=self.partition, acks=1)
+            asked_at = trio.current_time()
+            code = None
+            with suppress(NoAnswerError):
+                answer = await self.ask(leader, request, 9, produce.Response)
+                code = ErrorCode(answer.responses[0].partition_responses[0].error_code)
+            if code is ErrorCode.NONE:
+                self.taken += 1
+                if self.observer is not None:
+                    place = (HASTY_TOPIC, self.partition)
+                    self.observer.taken(*place, leader, asked_at, self.deposed_s_max)
+                await pass_time(self.dice.uniform(0.1, _HASTY_PAUSE_SECONDS_MAX))
+                continue
+            await self.back_off()
+            with suppress(NoAnswerError):
+                leader = await self.leader(self.partition, HASTY_TOPIC)
 
 
 class Reader(Client):

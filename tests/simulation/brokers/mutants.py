@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minikafka.broker.control.lifecycle import Lifecycle
 from minikafka.broker.replicas.manager import ReplicaManager
 from tests.simulation.kit.mutants import Mutant
 from tests.simulation.replication_mutants import (
@@ -23,6 +24,12 @@ MUTANTS = (
         "a broker acts on what was decided about an earlier life",
         10,
         ((ReplicaManager, "open_logs", take_roles_at_once),),
+    ),
+    Mutant(
+        "a leader that is cut off goes on",
+        15,
+        ((Lifecycle, "is_cut_off", False),),
+        first=7,
     ),
     early_acknowledgement,
     proposed_isr_only,

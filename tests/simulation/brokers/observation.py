@@ -6,11 +6,14 @@ left out: each replica compacts them by itself.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
+
+import trio
 
 from minikafka.broker.broker import Broker
 from minikafka.broker.control.metadata_store import MetadataStore
@@ -35,6 +38,7 @@ class Observer:
         )
         self._payloads: dict[int, bytes] = {}
         self._boots: Counter[int] = Counter()
+        self._deposed_at: dict[tuple[Key, int], float] = {}
 
     @property
     def truth(self) -> Truth:
@@ -90,7 +94,16 @@ class Observer:
         elif payload and index > max(self._payloads, default=-1):
             self._payloads[index] = payload
             records = tuple(decode_decision(payload))
+            self._note_deposed(records)
             self.truth.replay(Decided(records, is_proposal=self._is_proposal(records)))
+
+    def _note_deposed(self, records: tuple[MetadataRecord, ...]) -> None:
+        for record in records:
+            if isinstance(record, PartitionRecord):
+                key = (record.topic_id, record.partition)
+                before = self.truth.image.partition(*key)
+                if before is not None and before.leader != record.leader:
+                    self._deposed_at[key, before.leader] = trio.current_time()
 
     def _is_proposal(self, records: tuple[MetadataRecord, ...]) -> bool:
         """Only leaders ask for another ISR in the same leader epoch."""
@@ -108,3 +121,17 @@ class Observer:
 
     def read(self, topic: str, number: int, content: Any) -> None:
         self.truth.read(self._key(topic, number), batches_of(content))
+
+    def taken(
+        self, topic: str, number: int, node_id: int, asked_at: float, deposed_s_max: float
+    ) -> None:
+        """A node has taken a record with acks=1."""
+        key = self._key(topic, number)
+        partition = self.truth.image.partition(*key)
+        deposed_at = self._deposed_at.get((key, node_id), -math.inf)
+        require(
+            (partition is not None and partition.leader == node_id)
+            or asked_at <= deposed_at + deposed_s_max,
+            "a deposed leader stops",
+            f"node {node_id} takes records for {topic}-{number}, which it lost at {deposed_at:.3f}",
+        )

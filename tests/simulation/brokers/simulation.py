@@ -27,10 +27,12 @@ import trio.testing
 from minikafka.protocol.records import decode_records, iter_batches
 from minikafka.storage.log import Log
 from tests.simulation.brokers.clients import (
+    HASTY_TOPIC,
     PARTITIONS,
     TOPIC,
     Client,
     Committer,
+    HastyWriter,
     Reader,
     Writer,
 )
@@ -44,10 +46,16 @@ MODULE: Final = "tests.simulation.brokers"
 FAULT_SECONDS: Final = 30.0
 NODES: Final = 3
 VOTERS: Final = ",".join(f"{one}@{host_of(one)}:{INTERNAL_PORT}" for one in range(1, NODES + 1))
+SESSION_SECONDS: Final = 3
+ELECTION_SECONDS: Final = 1
+DEPOSED_SECONDS_MAX: Final = SESSION_SECONDS + ELECTION_SECONDS
+"""A broker that nobody tells that it was deposed goes on for its session, which a controller that
+does not know that it was deposed confirms for as long as an election takes otherwise.
+"""
 SETTINGS: Final = (
     f"controller.quorum.voters={VOTERS}",
-    "controller.quorum.election.timeout.ms=1000",
-    "broker.session.timeout.ms=3000",
+    f"controller.quorum.election.timeout.ms={ELECTION_SECONDS * 1000}",
+    f"broker.session.timeout.ms={SESSION_SECONDS * 1000}",
     "broker.heartbeat.interval.ms=500",
     "replica.lag.time.max.ms=2000",
     "min.insync.replicas=2",
@@ -112,14 +120,20 @@ class Simulation:
         self.nodes = [SimulatedNode(one, seed, network, note) for one in range(1, NODES + 1)]
         self.writers = [Writer(one, seed, network, note, NODES) for one in range(PARTITIONS)]
         self.readers = [Reader(one, seed, network, note, NODES) for one in range(PARTITIONS)]
+        self.hasty_writers = [
+            HastyWriter(one, seed, network, note, NODES, DEPOSED_SECONDS_MAX)
+            for one in range(PARTITIONS)
+        ]
         self.committer = Committer(seed, network, note, NODES)
         self.admin = Client("admin", seed, network, note, NODES)
-        self.clients = (*self.writers, *self.readers, self.committer)
+        self.clients = (*self.writers, *self.hasty_writers, *self.readers, self.committer)
         self.observer = Observer(note)
         for node in self.nodes:
             node.opened = self.observer.opened
         for writer in self.writers:
             writer.observer = self.observer
+        for hasty in self.hasty_writers:
+            hasty.observer = self.observer
         for reader in self.readers:
             reader.observer = self.observer
         self.hosts = [*(one.host for one in self.nodes), *(one.host for one in self.clients)]
@@ -150,6 +164,7 @@ class Simulation:
 
     async def _create_topics(self) -> None:
         await self.admin.create_topic(TOPIC)
+        await self.admin.create_topic(HASTY_TOPIC)
 
     # --- what goes wrong -----------------------------------------------------------------------
 
@@ -249,7 +264,7 @@ class Simulation:
                 and self.committer.committed > committed
             ),
         )
-        for client in (*self.writers, self.committer):
+        for client in (*self.writers, *self.hasty_writers, self.committer):
             client.is_done = True
         await self._until(
             "the last batches are taken", lambda: not any(one.pending for one in self.writers)
@@ -392,6 +407,7 @@ def run_seed(seed: int, fault_seconds: float = FAULT_SECONDS) -> Outcome:
         acknowledged=sum(len(one.acknowledged) for one in simulation.writers),
         read=sum(len(one.read) for one in simulation.readers),
         offset=simulation.committer.committed,
+        taken=sum(one.taken for one in simulation.hasty_writers),
     )
     trace = simulation.trace
     return Outcome(seed, simulated_s, counts, trace.text, simulation.faults, trace.fingerprint)

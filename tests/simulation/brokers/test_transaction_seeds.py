@@ -16,7 +16,7 @@ from tests.simulation.transactions.mutants import (
 SEEDS = (0, 4, 23)
 MUTANTS = (
     high_watermark_is_stable._replace(seeds=5),
-    any_marker._replace(first=4, seeds=20),
+    any_marker._replace(first=14, seeds=10),
     nothing_is_fenced._replace(seeds=5),
 )
 
