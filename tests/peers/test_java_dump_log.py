@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 TOPIC, GROUP = "dumped", "readers"
+TRANSACTION_LOG, OFFSETS = "--transaction-log-decoder", "--offsets-decoder"
 TRANSACTIONS = 36
 SETTINGS = {"segment.bytes": "60000", "index.interval.bytes": "1000"}
 
@@ -104,3 +105,25 @@ def test_indexes_are_verified(data_dir: Path, option: str) -> None:
     shown = dump(paths, option)
     if option == "--index-sanity-check":
         assert shown.count("passed sanity check") == len(paths)
+
+
+COMMITTED = (
+    rf'"transactionalId":"{TOPIC}".*"previousProducerId":\d+.*"transactionStatus":4'
+    r'.*"clientTransactionVersion":2'
+)
+OFFSET = rf'"group":"{GROUP}".*"version":"?4"?.*"offset":\d+'
+
+
+@pytest.mark.parametrize(
+    ("topic", "decoder", "line"),
+    [
+        ("__transaction_state", TRANSACTION_LOG, COMMITTED),
+        ("__consumer_offsets", OFFSETS, OFFSET),
+    ],
+)
+def test_records_of_coordinators_are_decoded(
+    data_dir: Path, topic: str, decoder: str, line: str
+) -> None:
+    paths = [path for path in data_dir.glob(f"{topic}-*/*.log") if path.stat().st_size]
+    shown = dump(paths, decoder)
+    assert len(re.findall(line, shown)) >= TRANSACTIONS * 2 // 3, shown[-3000:]
