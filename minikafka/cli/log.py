@@ -107,7 +107,7 @@ def entries_of(path: Path, *, with_records: bool) -> Entries:
         OSError: the file cannot be read.
     """
     from .dump.checked import read_checked
-    from .dump.index import read_index
+    from .dump.index import read_index, read_time_index, read_transaction_index
     from .dump.record_log import MAGIC, read_record_log, read_synced
     from .dump.segment import read_segment
 
@@ -124,6 +124,10 @@ def entries_of(path: Path, *, with_records: bool) -> Entries:
     _, _, suffixes = name.partition(".")
     if suffixes.startswith("index"):
         return read_index(os.fspath(path))
+    if suffixes.startswith("timeindex"):
+        return read_time_index(os.fspath(path))
+    if suffixes.startswith("txnindex"):
+        return read_transaction_index(os.fspath(path))
     if suffixes.startswith(_SEGMENT_SUFFIXES):
         return read_segment(os.fspath(path), with_records=with_records)
     return read_checked(os.fspath(path))

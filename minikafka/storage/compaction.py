@@ -23,14 +23,26 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
-from minikafka.protocol.records.batch import BatchHeader
+from minikafka.protocol.records.batch import BatchHeader, parse_batch_header
 from minikafka.protocol.records.builder import encode_retained_records
 from minikafka.protocol.records.errors import CorruptBatchError
 from minikafka.protocol.records.record import Record, decode_records
 from minikafka.storage.disk import Buffer, Disk, DiskFile, FileCache
 from minikafka.storage.errors import StorageError
-from minikafka.storage.file_names import CLEANED_SUFFIX, SWAP_SUFFIX, offset_name, range_name
-from minikafka.storage.index import RELATIVE_OFFSET_MAX, IndexEntry, SparseIndex
+from minikafka.storage.file_names import (
+    CLEANED_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    offset_name,
+    range_name,
+)
+from minikafka.storage.index import (
+    NO_TIMESTAMPS,
+    RELATIVE_OFFSET_MAX,
+    IndexEntry,
+    SparseIndex,
+    TimestampEntry,
+)
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.recovery import finish_swap
 from minikafka.storage.scan import walk_intact
@@ -44,7 +56,7 @@ KEYS_MAX: Final = 500_000
 
 _LITERAL_SIZE_BYTES_MAX: Final = 16
 _DIGEST_SIZE_BYTES: Final = 20  # longer than any literal, so the two cannot be mixed up
-_OPEN_FILES: Final = 4  # of the worker: source, output and its index
+_OPEN_FILES: Final = 4  # of the worker: source, output and its indexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +81,8 @@ class Cleaned:
     base_offset: int
     next_offset: int
     path: str
-    index_path: str
+    index: SparseIndex
     size_bytes: int = 0
-    max_timestamp: int = -1
 
 
 class CompactionCancelled(StorageError):
@@ -168,8 +179,8 @@ class CompactionPlan:
                 cleaned = Cleaned(
                     group[0].base_offset,
                     group[-1].next_offset,
-                    f"{stem}.log{CLEANED_SUFFIX}",
-                    f"{stem}.index{CLEANED_SUFFIX}",
+                    f"{stem}{LOG_SUFFIX}{CLEANED_SUFFIX}",
+                    SparseIndex(self._files, stem, CLEANED_SUFFIX),
                 )
                 self._write(group, cleaned)
                 self.cleaned.append(cleaned)
@@ -212,31 +223,32 @@ class CompactionPlan:
         """Write one segment from several and sync it."""
         disk = self.disk
         disk.remove(cleaned.path)
-        disk.remove(cleaned.index_path)
+        cleaned.index.clear()
         writer = disk.open(cleaned.path, create=True)
-        index = SparseIndex(self._files, cleaned.index_path)
         indexed_position = 0
-        for header, batch in self._remaining(sources):
+        largest = NO_TIMESTAMPS
+        for batch in self._remaining(sources):
             position = cleaned.size_bytes
+            header = parse_batch_header(batch)
+            relative_offset = header.last_offset - cleaned.base_offset
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampEntry(header.max_timestamp, relative_offset)
             if position - indexed_position >= self.config.index_interval_bytes:
-                relative_offset = header.base_offset - cleaned.base_offset
-                index.add(IndexEntry(relative_offset, position, cleaned.max_timestamp))
+                cleaned.index.add(IndexEntry(relative_offset, position), largest)
                 indexed_position = position
             writer.pwritev([batch], position)
             cleaned.size_bytes += len(batch)
-            cleaned.max_timestamp = max(cleaned.max_timestamp, header.max_timestamp)
-        index.write_tail()
-        index_file = index.written_file()
-        if index_file is not None:
-            index_file.fsync()
+        cleaned.index.close(largest)
+        for path in cleaned.index.written_paths():
+            self._files.open(path).fsync()
         writer.fsync()
 
-    def _remaining(self, sources: list[Source]) -> Iterator[tuple[BatchHeader, Buffer]]:
+    def _remaining(self, sources: list[Source]) -> Iterator[Buffer]:
         for source in sources:
             for file, position, header in self._batches(source):
                 batch = self._clean(file, position, header)
                 if batch is not None:
-                    yield header, batch
+                    yield batch
 
     def _clean(self, file: DiskFile, position: int, header: BatchHeader) -> Buffer | None:
         """What is left of a batch; None for nothing."""
@@ -286,8 +298,9 @@ class CompactionPlan:
         for cleaned, name in zip(self.cleaned, names, strict=True):
             finish_swap(files, self.directory, name, existing)
             segment = Segment(files, self.directory, cleaned.base_offset, now_ms=now_ms)
-            if disk.exists(cleaned.index_path):
-                disk.rename(cleaned.index_path, segment.index.path)
+            for path, target in zip(cleaned.index.paths, segment.index.paths, strict=True):
+                if disk.exists(path):
+                    disk.rename(path, target)
             segment.adopt(cleaned.size_bytes)
             segment.next_offset = cleaned.next_offset
             replaced.append(segment)
@@ -305,7 +318,7 @@ class CompactionPlan:
         """Remove the new segments. Raises OSError."""
         for cleaned in self.cleaned:
             self.disk.remove(cleaned.path)
-            self.disk.remove(cleaned.index_path)
+            cleaned.index.clear()
 
 
 def dirty_groups(

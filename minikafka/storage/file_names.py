@@ -1,7 +1,9 @@
 """The names of the files in a partition's directory.
 
     <offset>.log                      a segment, see `segment`
-    <offset>.index                    its sparse index, see `index`
+    <offset>.index                    where its batches are, see `index`
+    <offset>.timeindex                where its timestamps are, see `index`
+    <offset>.txnindex                 its aborted transactions, see `aborted_index`
     <offset>.snapshot                 the producers as of that offset, see `producer_snapshots`
     <offset>.cut                      the log was cut there, see `cut_marker`
     <first>-<next>.swap               a compaction that was committed but not finished
@@ -19,6 +21,8 @@ from typing import Final
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 CUT_SUFFIX: Final = ".cut"
 SWAP_SUFFIX: Final = ".swap"
@@ -27,6 +31,9 @@ DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 REWRITE_SUFFIX: Final = ".rewrite"
 TEMPORARY_SUFFIX: Final = ".tmp"
+
+INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+"""Files that are of no use without their segment, and can be made again from it."""
 
 _OFFSET_DIGITS: Final = 20
 

@@ -23,6 +23,7 @@ thread, complete on the loop.
 import logging
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from operator import attrgetter
@@ -34,6 +35,7 @@ from minikafka.protocol.records.control import (
     TransactionMarker,
     encode_control_batch,
 )
+from minikafka.storage.aborted_index import AbortedIndexes
 from minikafka.storage.clean_stop import SegmentSizes
 from minikafka.storage.compaction import CompactionPlan, dirty_groups
 from minikafka.storage.cut_marker import CutMarker
@@ -47,7 +49,7 @@ from minikafka.storage.errors import (
     UnexpectedAppendOffset,
 )
 from minikafka.storage.file_names import DELETED_SUFFIX, LOG_SUFFIX, offset_name
-from minikafka.storage.index import ENTRY_SIZE_BYTES, RELATIVE_OFFSET_MAX
+from minikafka.storage.index import RELATIVE_OFFSET_MAX
 from minikafka.storage.leader_epochs import (
     LEADER_EPOCH_FILE_NAME,
     EpochEndOffset,
@@ -112,6 +114,8 @@ class FlushWork:
         cut_count: The log's, when it was prepared.
         disk: The disk.
         files: Files to sync.
+        index_paths: Indexes to open and sync, one after the other; one that was removed meanwhile
+            needs no sync.
         paths: Files to open and sync.
         directories: Directories whose names to sync.
         segments: The segments to be synced, with their sizes when it was prepared.
@@ -121,6 +125,7 @@ class FlushWork:
     cut_count: int
     disk: Disk
     files: tuple[DiskFile, ...]
+    index_paths: tuple[str, ...]
     paths: tuple[str, ...]
     directories: tuple[str, ...]
     segments: tuple[tuple[Segment, int], ...]
@@ -133,6 +138,9 @@ class FlushWork:
         """
         for file in self.files:
             file.fsync()
+        for path in self.index_paths:
+            with suppress(FileNotFoundError):
+                self.disk.open(path).fsync()
         for path in self.paths:
             self.disk.open(path).fsync()
         for directory in self.directories:
@@ -201,7 +209,9 @@ class Log:
     """
 
     __slots__ = (
+        "_aborted_indexes",
         "_high_watermark",
+        "_is_closing",
         "_pending_deletes",
         "_snapshots",
         "_unflushed_since_ms",
@@ -241,6 +251,7 @@ class Log:
         self.producer_state: Final = ProducerStateManager()
         self.cut_marker: Final = CutMarker(files.disk, directory)
         self._snapshots = ProducerSnapshots(files.disk, directory)
+        self._aborted_indexes = AbortedIndexes(files, directory)
         self.quarantined: tuple[QuarantinedRange, ...] = ()
         self.is_as_left = True
         self.is_offline: StorageError | None = None
@@ -249,6 +260,7 @@ class Log:
         self.unsynced_paths: tuple[str, ...] = ()
         self._unflushed_since_ms = -1  # when the oldest unsynced append was made
         self.cut_count = 0
+        self._is_closing = False
 
     @classmethod
     def open(
@@ -291,7 +303,7 @@ class Log:
             log._compare_sizes(segment_sizes)
         while True:
             try:
-                log._recover(now_ms)
+                log._recover(now_ms, was_clean=segment_sizes is not None and log.is_as_left)
                 break
             except DamagedSegment as damage:
                 # A segment that was trusted: check it, too, and all after it.
@@ -341,7 +353,7 @@ class Log:
         """The size of each segment, by base offset, for the next `open` after a clean stop."""
         return {segment.base_offset: segment.size_bytes for segment in self.segments}
 
-    def _recover(self, now_ms: int) -> None:
+    def _recover(self, now_ms: int, *, was_clean: bool) -> None:
         """Take over what is in the directory."""
         recovered = RecoveredDirectory(self.files, self.directory, self.config)
         recovered.recover(
@@ -349,6 +361,7 @@ class Log:
             recovery_point=self.recovery_point,
             log_start_offset=self.log_start_offset,
             first_dirty_offset=self.first_dirty_offset,
+            was_clean=was_clean,
         )
         self.cut_marker.offset = recovered.cut_offset
         if recovered.cut_offset is not None:
@@ -357,6 +370,7 @@ class Log:
         self.leader_epochs = recovered.leader_epochs
         self.quarantined = tuple(recovered.quarantined)
         self._snapshots = recovered.snapshots
+        self._aborted_indexes = recovered.aborted_indexes
         if recovered.is_changed or not all(segment.is_synced for segment in self.segments):
             # An earlier process may have created files and died before it synced their names.
             self.unsynced_directories = (self.directory,)
@@ -375,12 +389,20 @@ class Log:
         self._write_epochs()  # if recovery found others than the file says
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self._restore_producers(now_ms)
+        self._restore_aborted_indexes(self.segments)
 
     def _restore_producers(self, now_ms: int) -> None:
         self._snapshots.restore(self.producer_state, self.segments, now_ms=now_ms)
         # The aborted transactions of an older snapshot may have been deleted or compacted away.
-        gone = max(self.log_start_offset, self.first_dirty_offset)
+        gone = self._aborted_forgotten_before()
         self.producer_state.transactions.truncate_from_start(gone)
+
+    def _aborted_forgotten_before(self) -> int:
+        return max(self.log_start_offset, self.first_dirty_offset)
+
+    def _restore_aborted_indexes(self, segments: list[Segment]) -> None:
+        aborted = self.producer_state.transactions.aborted
+        self._aborted_indexes.restore(segments, aborted, self._aborted_forgotten_before())
 
     # --- offsets and sizes -------------------------------------------------------------------
 
@@ -684,6 +706,14 @@ class Log:
         for header, marker in zip(batches, markers, strict=True):
             if header.producer_id >= 0:
                 self.producer_state.update(header, header.base_offset, now_ms=now_ms, marker=marker)
+                if marker is not None:
+                    self._index_aborted(segment, header.base_offset)
+
+    def _index_aborted(self, segment: Segment, marker_offset: int) -> None:
+        """Note the transaction that the marker aborted, if it aborted one."""
+        aborted = self.producer_state.transactions.aborted
+        if aborted and (last := aborted[-1]).last_offset == marker_offset:
+            self._aborted_indexes.add(segment, last)
 
     def _persist_epochs(self, batches: list[BatchHeader]) -> None:
         """Write new leader epochs to their file before a batch that carries them is written.
@@ -721,7 +751,7 @@ class Log:
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
         closed = self.segments[-1]
-        closed.index.write_tail()
+        closed.close_index()
         self._snapshots.write(self.producer_state, base_offset)
         segment = Segment.create(self.files, self.directory, base_offset, now_ms=now_ms)
         closed.next_offset = base_offset
@@ -921,6 +951,7 @@ class Log:
         self.files.forget(segment.path)
         self.files.disk.remove(segment.path)
         segment.index.clear()
+        self._aborted_indexes.remove(segment.base_offset)
 
     def _forget_quarantine(self, end_offset: int) -> None:
         """The damage above `end_offset` was cut; what a leader sends to replace it is intact."""
@@ -941,6 +972,7 @@ class Log:
         self._forget_quarantine(end_offset)
         self._snapshots.keep(0, end_offset)
         self._restore_producers(now_ms)
+        self._restore_aborted_indexes(self.segments[-1:])
         self.files.disk.sync_directory(self.directory)
         if all(segment.is_synced for segment in self.segments):
             self.recovery_point = end_offset
@@ -1050,7 +1082,9 @@ class Log:
         """Rename a segment's files; readers that have them open can finish."""
         disk = self.files.disk
         segment.index.discard_tail()
-        for path in (segment.path, segment.index.path):
+        self._aborted_indexes.base_offsets.discard(segment.base_offset)
+        aborted_path = self._aborted_indexes.path(segment.base_offset)
+        for path in (segment.path, *segment.index.paths, aborted_path):
             self.files.forget(path)
             if disk.exists(path):
                 disk.rename(path, path + DELETED_SUFFIX)
@@ -1127,10 +1161,14 @@ class Log:
             plan.discard()
             logger.info("%s: a compaction was overtaken and is dropped", self.directory)
             return False
-        self.segments[:count] = plan.swap_in(self.files, now_ms)
+        replaced = plan.swap_in(self.files, now_ms)
+        for segment in self.segments[:count]:
+            self._aborted_indexes.remove(segment.base_offset)  # the files are gone already
+        self.segments[:count] = replaced
         self.first_dirty_offset = plan.end_offset
         # No record below it is left for a consumer to filter out.
         self.producer_state.transactions.truncate_from_start(plan.end_offset)
+        self._restore_aborted_indexes(replaced)
         self._names_changed()
         return True
 
@@ -1176,12 +1214,11 @@ class Log:
             del unsynced[SEGMENTS_PER_FLUSH_MAX:]
             end_offset = unsynced[-1].next_offset
         files: list[DiskFile] = []
+        index_paths: list[str] = []
         for segment in unsynced:
             files.append(segment.file)
-            if segment is not self.segments[-1]:
-                index_file = segment.index.written_file()
-                if index_file is not None:
-                    files.append(index_file)
+            if segment is not self.segments[-1] or self._is_closing:
+                index_paths += segment.index.written_paths()
         if epochs.is_dirty or epochs.is_unsynced:
             self._write_epochs()
             epochs.is_unsynced = False
@@ -1192,6 +1229,7 @@ class Log:
             self.cut_count,
             self.files.disk,
             tuple(files),
+            tuple(index_paths),
             self.unsynced_paths,
             self.unsynced_directories,
             tuple((segment, segment.size_bytes) for segment in unsynced),
@@ -1237,13 +1275,14 @@ class Log:
             StorageError: the disk failed.
         """
         if clean and self.is_offline is None:
+            self._is_closing = True
             self._write_rest()
             self.flush()
         self.is_offline = self.is_offline or StorageError(f"{self.directory} is closed")
 
     @_all_or_offline
     def _write_rest(self) -> None:
-        self.segments[-1].index.write_tail()
+        self.segments[-1].close_index()
         self._write_epochs()
         if self.log_end_offset > self.log_start_offset:
             self._snapshots.write(self.producer_state, self.log_end_offset)
@@ -1297,5 +1336,5 @@ def _roll_is_due(
         segment.size_bytes + size_bytes > config.segment_bytes
         or last.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
         or segment.age_ms(last.max_timestamp, now_ms) > config.segment_ms
-        or segment.index.entry_count * ENTRY_SIZE_BYTES >= config.segment_index_bytes
+        or segment.index.is_full(config.segment_index_bytes)
     )

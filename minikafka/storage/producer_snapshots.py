@@ -1,5 +1,7 @@
 """The producer snapshots of one log: files that save reading the whole log to know its producers.
 
+`snapshot_file` has their format.
+
 A snapshot is written when a segment is closed. It is not synced (except before retention removes
 the batches that it came from): a damaged one is noticed, and the log is read instead.
 

@@ -30,6 +30,7 @@ from minikafka.storage.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
+from minikafka.storage.snapshot_file import SnapshotProducer, decode_snapshot, encode_snapshot
 from minikafka.storage.transactions import TransactionState
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,9 @@ class AppendedBatch(NamedTuple):
     base_offset: int
     last_offset: int
     timestamp: int
+
+
+_NO_BATCH: Final = AppendedBatch(-1, -1, -1, -1, -1)
 
 
 class ProducerEntry:
@@ -378,7 +382,23 @@ class ProducerStateManager:
             for producer_id, entry in self._producers.items()
         ]
         fields: list[Plain] = [offset, producers, self.transactions.encode(aborted_from or 0)]
-        return encode_checked(_KIND, fields if aborted_from is None else [*fields, aborted_from])
+        if aborted_from is not None:
+            fields.append(aborted_from)
+        kafkas = (self._as_kafka_stores(*item) for item in self._producers.items())
+        return encode_snapshot(kafkas, encode_checked(_KIND, fields))
+
+    def _as_kafka_stores(self, producer_id: int, entry: ProducerEntry) -> SnapshotProducer:
+        last = entry.batches[-1] if entry.batches else _NO_BATCH
+        return SnapshotProducer(
+            producer_id,
+            entry.producer_epoch,
+            last.last_sequence,
+            last.last_offset,
+            last.last_offset - last.base_offset,
+            last.timestamp,
+            entry.coordinator_epoch,
+            self._transaction_start(producer_id),
+        )
 
     def load(self, content: bytes, *, offset: int, path: str, now_ms: int) -> int | None:
         """Replace the state with a snapshot that must be of `offset`.
@@ -417,7 +437,8 @@ class ProducerStateManager:
 
 def _decode(content: bytes, offset: int, path: str) -> tuple[list[object], int | None]:
     """The fields of a snapshot, and the offset of the one that it continues."""
-    value = cast("list[object]", decode_checked(_KIND, content, path=path))
+    _, whole_state = decode_snapshot(content)
+    value = cast("list[object]", decode_checked(_KIND, whole_state, path=path))
     if len(value) not in (_SNAPSHOT_FIELDS, _PARTIAL_SNAPSHOT_FIELDS) or value[0] != offset:
         raise DamagedFile(f"{path}: this is a snapshot as of offset {value[0]}")
     aborted_from = value[3] if len(value) == _PARTIAL_SNAPSHOT_FIELDS else None

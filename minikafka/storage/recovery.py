@@ -8,7 +8,9 @@ In this order; each step can be repeated after a crash in the middle of it:
    is checked when it is first read), unless they are empty, which only compaction can have done.
    The last one is trusted if its batches end exactly at the end of its file, at or below the
    recovery point. After a clean stop their sizes are known as well: `Log.open` lowers the recovery
-   point to the first segment that is not as it was left.
+   point to the first segment that is not as it was left. After any other stop the indexes of the
+   last segment, and of one that ends at the recovery point, are rebuilt from batch headers: they
+   are synced only when the segment has been closed. So are those of an earlier format.
 3. Every other segment is scanned batch by batch, see `salvage`, and its index is rebuilt.
 4. Leader epochs come from their file and from the batches after it.
 """
@@ -17,6 +19,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from minikafka.storage.aborted_index import AbortedIndexes
 from minikafka.storage.checked_file import CHECKED_FILE_SIZE_BYTES_MAX, DamagedFile
 from minikafka.storage.disk import FileCache
 from minikafka.storage.file_names import (
@@ -24,12 +27,15 @@ from minikafka.storage.file_names import (
     CUT_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
+    INDEX_SUFFIXES,
     LOG_SUFFIX,
     QUARANTINE_SUFFIX,
     REWRITE_SUFFIX,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offset_name,
     split_name,
 )
@@ -42,6 +48,7 @@ from minikafka.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 
+_LOOKUP_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 _LEFTOVERS: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, REWRITE_SUFFIX, TEMPORARY_SUFFIX)
 
 
@@ -52,6 +59,7 @@ class RecoveredDirectory:
         segments: At least one, in order.
         leader_epochs: The epoch cache.
         snapshots: The producer snapshots.
+        aborted_indexes: The transaction indexes.
         quarantined: Offsets whose damaged batches were set aside, now or earlier.
         cut_offset: The log was cut here after it had been synced further, and what follows may not
             be synced; None if it was not.
@@ -62,6 +70,7 @@ class RecoveredDirectory:
         self.segments: list[Segment] = []
         self.leader_epochs = LeaderEpochCache()
         self.snapshots: Final = ProducerSnapshots(files.disk, directory)
+        self.aborted_indexes: Final = AbortedIndexes(files, directory)
         self.quarantined: list[QuarantinedRange] = []
         self.cut_offset: int | None = None
         self.is_changed = False
@@ -73,7 +82,13 @@ class RecoveredDirectory:
         self._known_epochs: LeaderEpochCache | None = None
 
     def recover(
-        self, *, now_ms: int, recovery_point: int, log_start_offset: int, first_dirty_offset: int
+        self,
+        *,
+        now_ms: int,
+        recovery_point: int,
+        log_start_offset: int,
+        first_dirty_offset: int,
+        was_clean: bool,
     ) -> None:
         """Open what is there, and create a first segment if there is none.
 
@@ -82,6 +97,7 @@ class RecoveredDirectory:
             recovery_point: Everything below this offset was synced.
             log_start_offset: Where an empty log begins.
             first_dirty_offset: Everything below it may have been compacted.
+            was_clean: The last process closed the log, and so its indexes.
 
         Raises:
             StorageError: what is there cannot be made sense of.
@@ -97,6 +113,7 @@ class RecoveredDirectory:
             recovery_point = min(recovery_point, self.cut_offset)
         if LEADER_EPOCH_FILE_NAME in names:
             self._load_epochs()
+        indexed = {name.partition(".")[0] for name in names if name.endswith(_LOOKUP_SUFFIXES)}
         for base_offset, next_base in zip(base_offsets, [*base_offsets[1:], None], strict=False):
             segment = Segment(self._files, self._directory, base_offset, now_ms=now_ms)
             segment.adopt(disk.file_size(segment.path))
@@ -105,7 +122,11 @@ class RecoveredDirectory:
             is_plausible = segment.size_bytes > 0 or gaps_allowed
             if next_base is not None and next_base <= recovery_point and is_plausible:
                 segment.next_offset = next_base
-            elif next_base is not None or not _is_synced_to_its_end(segment, recovery_point):
+                is_synced = was_clean or next_base < recovery_point
+                self._check_index(segment, indexed, is_synced=is_synced)
+            elif next_base is not None or not self._is_synced_to_its_end(
+                segment, recovery_point, indexed, was_clean=was_clean
+            ):
                 self.quarantined += repair_segment(
                     self._files,
                     self._directory,
@@ -127,6 +148,43 @@ class RecoveredDirectory:
         if self.snapshots.keep(0, end_offset):  # before other batches get those offsets
             disk.sync_directory(self._directory)
 
+    def _is_synced_to_its_end(
+        self, segment: Segment, recovery_point: int, indexed: set[str], *, was_clean: bool
+    ) -> bool:
+        """Whether the last segment's batches end at the end of its file and were all synced."""
+        if not segment.size_bytes:
+            if offset_name(segment.base_offset) in indexed:
+                segment.index.clear()  # the log was cut
+            return True
+        if segment.base_offset >= recovery_point:
+            return False
+        try:
+            self._check_index(segment, indexed, is_synced=was_clean)
+            next_offset = segment.find_end()
+        except DamagedSegment:
+            return False
+        if next_offset != recovery_point:
+            return False
+        segment.next_offset = next_offset
+        return True
+
+    def _check_index(self, segment: Segment, indexed: set[str], *, is_synced: bool) -> None:
+        """Rebuild the indexes of a trusted segment unless they can be trusted, too.
+
+        Raises:
+            DamagedSegment, OSError: the segment cannot be read.
+        """
+        has_index = offset_name(segment.base_offset) in indexed
+        if has_index and segment.index.is_of_earlier_version():
+            logger.info("%s: replacing the index, which an earlier version wrote", segment.path)
+            is_synced = False
+        elif has_index and (flaw := segment.index.flaw()):
+            logger.warning("%s: rebuilding the index: %s", segment.path, flaw)
+            is_synced = False
+        if not is_synced:
+            segment.rebuild_index(self._config.index_interval_bytes)
+            self.is_changed = True
+
     def _tidy(self, names: list[str]) -> bool:
         """Remove leftovers and finish committed swaps; returns whether names changed."""
         is_changed = False
@@ -138,7 +196,7 @@ class RecoveredDirectory:
                 stems.add(offset_name(offsets[0]))
                 is_changed = True
         for name in names:
-            is_orphan = name.endswith(INDEX_SUFFIX) and name.removesuffix(INDEX_SUFFIX) not in stems
+            is_orphan = name.endswith(INDEX_SUFFIXES) and name.partition(".")[0] not in stems
             if name.endswith(_LEFTOVERS) or is_orphan:
                 path = f"{self._directory}/{name}"
                 if is_orphan:
@@ -156,6 +214,8 @@ class RecoveredDirectory:
                 base_offsets.append(offsets[0])
             elif suffix == SNAPSHOT_SUFFIX and len(offsets) == 1:
                 self.snapshots.offsets.append(offsets[0])
+            elif suffix == TRANSACTION_INDEX_SUFFIX and len(offsets) == 1:
+                self.aborted_indexes.base_offsets.add(offsets[0])
             elif suffix in (LOG_SUFFIX, SNAPSHOT_SUFFIX):
                 logger.warning(
                     "%s/%s is not a file of this log: ignoring it", self._directory, name
@@ -208,7 +268,7 @@ def finish_swap(files: FileCache, directory: str, swap_name: str, names: Iterabl
     target = f"{directory}/{offset_name(first)}{LOG_SUFFIX}"
     for name in names:
         offsets, suffix = split_name(name)
-        if suffix in (LOG_SUFFIX, INDEX_SUFFIX) and len(offsets) == 1:
+        if suffix in (LOG_SUFFIX, *INDEX_SUFFIXES) and len(offsets) == 1:
             path = f"{directory}/{name}"
             # The first .log is replaced by the rename below, so that it is never missing.
             if first <= offsets[0] < following and path != target:
@@ -216,19 +276,3 @@ def finish_swap(files: FileCache, directory: str, swap_name: str, names: Iterabl
                 files.disk.remove(path)
     files.disk.rename(f"{directory}/{swap_name}", target)
     files.forget(target)
-
-
-def _is_synced_to_its_end(segment: Segment, recovery_point: int) -> bool:
-    """Whether the last segment's batches end at the end of its file and were all synced."""
-    if not segment.size_bytes:
-        return True
-    if segment.base_offset >= recovery_point:
-        return False
-    try:
-        next_offset = segment.find_end()
-    except DamagedSegment:
-        return False
-    if next_offset != recovery_point:
-        return False
-    segment.next_offset = next_offset
-    return True

@@ -1,11 +1,11 @@
-"""One segment of a log: a `.log` file of whole batches and its sparse index.
+"""One segment of a log: a `.log` file of whole batches and its sparse indexes.
 
 A segment knows where its batches end (`size_bytes`, `next_offset`) and never looks at bytes past
 that: an append that failed half-way left nothing behind. Only the last segment of a log is written
 to. The file is opened through the `FileCache` each time it is needed.
 
-The index is a hint that is checked before it is believed: an entry has to point at the batch it
-names, or the index is rebuilt from the batch headers.
+The indexes are hints that are checked before they are believed: an entry has to name a batch that
+is there, or both are rebuilt from the batch headers.
 
 Bytes that this process wrote or recovered were checked then. Bytes that an earlier process left are
 checked when they are first read, so damage on disk is never served, and every later read goes
@@ -22,8 +22,8 @@ from minikafka.protocol.records.batch import BATCH_HEADER_SIZE_BYTES, BatchHeade
 from minikafka.protocol.records.errors import CorruptBatchError
 from minikafka.protocol.records.record import Record, decode_records
 from minikafka.storage.disk import Buffer, DiskFile, FileCache, FileSlice
-from minikafka.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX, offset_name
-from minikafka.storage.index import DamagedIndex, IndexEntry, SparseIndex
+from minikafka.storage.file_names import LOG_SUFFIX, offset_name
+from minikafka.storage.index import DamagedIndex, IndexEntry, SparseIndex, TimestampEntry
 from minikafka.storage.leader_epochs import LeaderEpochCache
 from minikafka.storage.scan import DamagedSegment, verify, walk_headers
 
@@ -128,6 +128,7 @@ class Segment:
         "_index_is_complete",
         "_indexed_position",
         "_max_timestamp",
+        "_max_timestamp_offset",
         "_positions",
         "_verified",
         "_verified_from",
@@ -156,11 +157,12 @@ class Segment:
         self.next_offset = base_offset
         self.size_bytes = 0
         self.path: Final = stem + LOG_SUFFIX
-        self.index: Final = SparseIndex(files, stem + INDEX_SUFFIX)
+        self.index: Final = SparseIndex(files, stem)
         self.first_timestamp: int | None = -1
         self.created_ms = now_ms
         self.is_synced = True
         self._max_timestamp: int | None = -1
+        self._max_timestamp_offset = base_offset  # last offset of the first batch that has it
         self._indexed_position = 0  # of the last index entry
         self._index_is_complete = True  # this process indexed every batch, or has scanned them
         self._positions: dict[int, int] | None = None
@@ -247,16 +249,30 @@ class Segment:
         """Index the last batches in the file, which begin at `position`."""
         max_timestamp = -1 if self._max_timestamp is None else self._max_timestamp
         for header in batches:
+            if header.max_timestamp > max_timestamp:
+                max_timestamp = header.max_timestamp
+                self._max_timestamp_offset = header.last_offset
             if position == 0:
                 self.first_timestamp = header.max_timestamp
             elif position - self._indexed_position >= index_interval_bytes:
-                relative_offset = header.base_offset - self.base_offset
-                self.index.add(IndexEntry(relative_offset, position, max_timestamp))
+                entry = IndexEntry(header.last_offset - self.base_offset, position)
+                self.index.add(entry, self._largest(max_timestamp))
                 self._indexed_position = position
-            if header.max_timestamp > max_timestamp:
-                max_timestamp = header.max_timestamp
             position += header.size_bytes
         self._max_timestamp = max_timestamp
+
+    def _largest(self, max_timestamp: int) -> TimestampEntry:
+        return TimestampEntry(max_timestamp, self._max_timestamp_offset - self.base_offset)
+
+    def close_index(self) -> None:
+        """Write the indexes to their end: no batch follows, or the broker stops. Raises OSError.
+
+        The next flush syncs them, even if all batches have been synced before.
+        """
+        known = self._max_timestamp
+        self.index.close(None if known is None else self._largest(known))
+        if self.index.entry_count:
+            self.is_synced = False
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -366,13 +382,8 @@ class Segment:
         Raises:
             DamagedSegment, OSError: it cannot be read.
         """
-        if self._max_timestamp is None:
-            entry = self._checked_entry(self.index.last_entry)
-            largest = entry.max_timestamp_before
-            for _, header in walk_headers(self.file, entry.position, self.size_bytes):
-                largest = max(largest, header.max_timestamp)
-            self._max_timestamp = largest
-        return self._max_timestamp
+        largest = self._max_timestamp
+        return self._read_tail()[1] if largest is None else largest
 
     def last_written_ms(self) -> int:
         """Its age for retention: the largest timestamp, or without any when the file was written.
@@ -457,8 +468,9 @@ class Segment:
         Raises:
             DamagedSegment, OSError: see `walk_headers`.
         """
-        entry = self._checked_entry(lambda: self.index.lookup_timestamp(timestamp))
-        for position, header in walk_headers(self.file, entry.position, self.size_bytes):
+        entry = self._checked_timestamp(lambda: self.index.lookup_timestamp(timestamp))
+        start = self._position_of(entry)
+        for position, header in walk_headers(self.file, start, self.size_bytes):
             if header.max_timestamp >= timestamp and header.last_offset >= from_offset:
                 return position, header
         return None
@@ -481,7 +493,7 @@ class Segment:
             relative_offset = offset - self.base_offset
             entry = self._checked_entry(lambda: self.index.lookup_offset(relative_offset))
             position = entry.position
-            offset_min = self.base_offset + entry.relative_offset
+            offset_min = self.base_offset
         batches = walk_headers(self.file, position, self.size_bytes, offset_min)
         for batch_position, header in batches:
             if header.last_offset < offset:
@@ -506,18 +518,50 @@ class Segment:
             if entry.position:
                 if self._points_at_its_batch(entry):
                     return entry
-                reason = (
-                    f"no batch with relative offset {entry.relative_offset} at {entry.position}"
-                )
+                last_offset = self.base_offset + entry.relative_offset
+                reason = f"no batch with last offset {last_offset} at {entry.position}"
             elif self._index_is_complete or not self._index_is_missing():
                 return entry
             else:
                 reason = "it is missing"
         except DamagedIndex as error:
             reason = str(error)
+        self._rebuild_damaged(reason)
+        return lookup()
+
+    def _checked_timestamp(self, lookup: Callable[[], TimestampEntry]) -> TimestampEntry:
+        """An entry of the time index that has been checked; a damaged index is rebuilt."""
+        try:
+            entry = lookup()
+            if entry.timestamp == NO_TIMESTAMP or self._names_its_batch(entry):
+                return entry
+            last_offset = self.base_offset + entry.relative_offset
+            reason = f"no batch with last offset {last_offset} and timestamp {entry.timestamp}"
+        except DamagedIndex as error:
+            reason = str(error)
+        self._rebuild_damaged(reason)
+        return lookup()
+
+    def _names_its_batch(self, entry: TimestampEntry) -> bool:
+        last_offset = self.base_offset + entry.relative_offset
+        try:
+            for _, header in walk_headers(self.file, self._position_of(entry), self.size_bytes):
+                if header.last_offset >= last_offset:
+                    is_there = header.last_offset == last_offset
+                    return is_there and header.max_timestamp == entry.timestamp
+        except DamagedSegment:
+            pass
+        return False
+
+    def _position_of(self, entry: TimestampEntry) -> int:
+        """Where the batch of a checked entry begins, or a little before it."""
+        if entry.timestamp == NO_TIMESTAMP:
+            return 0
+        return self._checked_entry(lambda: self.index.lookup_offset(entry.relative_offset)).position
+
+    def _rebuild_damaged(self, reason: str) -> None:
         logger.warning("%s: rebuilding the index: %s", self.path, reason)
         self.rebuild_index()
-        return lookup()
 
     def _index_is_missing(self) -> bool:
         """Whether a segment of an earlier process lacks a due entry. Scans it once."""
@@ -534,7 +578,7 @@ class Segment:
             _, header = next(walk_headers(self.file, entry.position, self.size_bytes))
         except DamagedSegment:
             return False
-        return header.base_offset == self.base_offset + entry.relative_offset
+        return header.last_offset == self.base_offset + entry.relative_offset
 
     def find_end(self) -> int:
         """Offset after the last batch, read from the file.
@@ -543,15 +587,28 @@ class Segment:
             DamagedSegment: batches do not end exactly at the end of the file.
             OSError: the disk failed.
         """
+        return self._read_tail()[0]
+
+    def _read_tail(self) -> tuple[int, int]:
+        """The offset after the last batch, and the largest timestamp, which is remembered.
+
+        From the indexes and the batches after their last entry.
+        """
         entry = self._checked_entry(self.index.last_entry)
-        self._indexed_position = entry.position
-        largest = entry.max_timestamp_before
+        largest = self._checked_timestamp(self.index.last_timestamp)
         next_offset = self.base_offset
-        for _, header in walk_headers(self.file, entry.position, self.size_bytes):
+        for position, header in walk_headers(self.file, entry.position, self.size_bytes):
             next_offset = header.next_offset
-            largest = max(largest, header.max_timestamp)
-        self._max_timestamp = largest
-        return next_offset
+            if header.max_timestamp > largest.timestamp:
+                if position and position == entry.position:
+                    self._rebuild_damaged("its timestamps end before its offsets")
+                    return self._read_tail()
+                relative_offset = header.last_offset - self.base_offset
+                largest = TimestampEntry(header.max_timestamp, relative_offset)
+        self._indexed_position = entry.position
+        self._max_timestamp = largest.timestamp
+        self._max_timestamp_offset = self.base_offset + max(largest.relative_offset, 0)
+        return next_offset, largest.timestamp
 
     # --- truncation --------------------------------------------------------------------------
 
@@ -565,7 +622,7 @@ class Segment:
         if found is None:  # everything after the last batch was compacted away
             self.next_offset = self.find_end()
             return
-        position = found[0]
+        position, header = found
         file = self.file
         file.truncate(position)
         file.fsync()
@@ -578,11 +635,10 @@ class Segment:
         if self._verified is not None:
             self._verified.cut(position)
         try:
-            self.index.truncate(position)
+            self.index.truncate(position, header.base_offset - self.base_offset)
             self._indexed_position = self.index.last_entry().position
         except DamagedIndex as error:
-            logger.warning("%s: rebuilding the index: %s", self.path, error)
-            self.rebuild_index()
+            self._rebuild_damaged(str(error))
         self.next_offset = self.find_end()
 
     def discard_past_end(self) -> None:
@@ -610,6 +666,13 @@ class Segment:
             self.index.take_back(old)
             raise
         old.clear()
+        self._write_rebuilt_index()
+
+    def _write_rebuilt_index(self) -> None:
+        try:
+            self.close_index()
+        except OSError as error:
+            logger.warning("%s: the rebuilt index stays in memory: %s", self.path, error)
 
     def begin_rebuild(self) -> None:
         """Forget index and timestamps; the caller indexes every batch again. Raises OSError."""
@@ -617,6 +680,7 @@ class Segment:
         self._index_is_complete = True
         self._indexed_position = 0
         self._max_timestamp = -1
+        self._max_timestamp_offset = self.base_offset
 
     def finish_rebuild(
         self, size_bytes: int, next_offset: int, index_interval_bytes: int, *, again: bool
@@ -638,5 +702,7 @@ class Segment:
         self._verified_from = 0
         if again:
             self.rebuild_index(index_interval_bytes)
+        else:
+            self._write_rebuilt_index()
         if not size_bytes:
             self.first_timestamp = -1

@@ -110,7 +110,7 @@ class LogUnderTest:
         )
         return self.log
 
-    def kill(self, **checkpoints: int) -> Log:
+    def kill(self, **checkpoints: Any) -> Log:
         """End the process and open the log again."""
         self.disk.crash()
         return self.open(**checkpoints)
@@ -123,6 +123,7 @@ class LogUnderTest:
             log_start_offset=self.log.log_start_offset,
             high_watermark=self.log.high_watermark,
             first_dirty_offset=self.log.first_dirty_offset,
+            segment_sizes=self.log.segment_sizes(),
         )
 
     def append(self, *values: str | None, now_ms: int = NOW_MS, **fields: Any) -> int:

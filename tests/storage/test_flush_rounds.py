@@ -5,18 +5,18 @@ from tests.storage.batches import NOW_MS, LogUnderTest
 
 
 def test_a_flush_opens_few_files_however_many_segments_there_are() -> None:
-    under_test = LogUnderTest(segment_bytes=200)
-    for number in range(3 * SEGMENTS_PER_FLUSH_MAX):
+    under_test = LogUnderTest(segment_bytes=400, index_interval_bytes=1)
+    for number in range(6 * SEGMENTS_PER_FLUSH_MAX):
         under_test.append(f"{number:100}")
     log = under_test.log
     assert len(log.segments) == 3 * SEGMENTS_PER_FLUSH_MAX
     rounds = 0
     while (work := log.prepare_flush()) is not None:
-        assert len(work.files) <= 2 * SEGMENTS_PER_FLUSH_MAX
+        assert len(work.files) <= SEGMENTS_PER_FLUSH_MAX
         work.run()
         log.complete_flush(work)
         rounds += 1
-        assert log.recovery_point == min(rounds * SEGMENTS_PER_FLUSH_MAX, log.log_end_offset)
+        assert log.recovery_point == min(2 * rounds * SEGMENTS_PER_FLUSH_MAX, log.log_end_offset)
     assert rounds == 3
     assert log.recovery_point == log.log_end_offset
 

@@ -225,8 +225,8 @@ def test_without_timestamps_segment_ms_counts_by_the_clock() -> None:
 
 def test_a_full_index_closes_the_segment() -> None:
     under_test = LogUnderTest(index_interval_bytes=1, segment_index_bytes=100)
-    under_test.append_many(7)
-    assert [segment.next_offset for segment in under_test.log.segments] == [6, 7]
+    under_test.append_many(10)  # 8 entries of 12 bytes fit; the first batch has none
+    assert [segment.next_offset for segment in under_test.log.segments] == [9, 10]
 
 
 def test_relative_offsets_stay_within_31_bits() -> None:

@@ -183,13 +183,10 @@ def test_idle_producers_expire() -> None:
     assert len(under_test.log.producer_state) == 0
 
 
-@pytest.mark.parametrize("failing_at", range(8))
+@pytest.mark.parametrize("failing_at", range(10))
 def test_a_crash_half_way_leaves_whole_segments(failing_at: int) -> None:
-    under_test = log_of_segments(3, retention_ms=0)
+    under_test = log_of_segments(3, retention_ms=0, index_interval_bytes=1)
     under_test.log.high_watermark = 6
-    for segment in under_test.log.segments:
-        segment.index.add(segment.index.last_entry()._replace(position=1))
-        segment.index.write_tail()
     renames = 0
 
     def fault(operation: str, path: str) -> int | None:
@@ -204,7 +201,8 @@ def test_a_crash_half_way_leaves_whole_segments(failing_at: int) -> None:
         assert renames == failing_at + 1
     log = under_test.kill()
     first = log.segments[0].base_offset
-    assert first == min(2 * ((failing_at + 1) // 2), 6)
+    # Of each segment the log is renamed first, then its two indexes.
+    assert first == min(2 * ((failing_at + 2) // 3), 6)
     assert sorted(values_by_offset(log)) == list(range(first, 8))
     assert under_test.names(".deleted") == []
 

@@ -51,12 +51,27 @@ def test_a_removed_index_is_rebuilt_once(caplog: pytest.LogCaptureFixture) -> No
         under_test.append(value)
     under_test.log.close()
     under_test.disk.remove(under_test.path("00000000000000000000.index"))
-    log = under_test.open(recovery_point=4)
+    log = under_test.open(recovery_point=4, segment_sizes=under_test.log.segment_sizes())
     for _ in range(3):
         assert len(read_records(log)) == 4
         assert read_records(log, 3)[0].value == b"fourth"
     assert rebuilds(caplog) == 1
+    assert "00.index is missing" in caplog.text
+
+
+def test_removed_indexes_are_rebuilt_once(caplog: pytest.LogCaptureFixture) -> None:
+    under_test = LogUnderTest()
+    for value in (LARGE, "second", LARGE, "fourth"):
+        under_test.append(value)
+    under_test.log.close()
+    for name in under_test.names("index"):
+        under_test.disk.remove(under_test.path(name))
+    log = under_test.open(recovery_point=4, segment_sizes=under_test.log.segment_sizes())
+    for _ in range(3):
+        assert read_records(log, 3)[0].value == b"fourth"
+    assert rebuilds(caplog) == 1
     assert "it is missing" in caplog.text
+    assert under_test.names("index") == [f"{0:020d}.index", f"{0:020d}.timeindex"]
 
 
 def test_batches_closer_than_the_interval_are_scanned_once(

@@ -45,7 +45,8 @@ async def handle(
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             refused.append(await _refuse(topic, outside, code, pace))
             topic.partitions = inside
-        if inside:
+        if inside and image is not None:
+            topic.topic_id = image.topic_id  # which is stored, whether the client knows it or not
             known.append(topic)
     if refused and not known:
         return offset_commit.Response(topics=refused)

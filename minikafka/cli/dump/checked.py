@@ -10,6 +10,7 @@ from ...protocol.crc import crc32c
 from ...storage.checked_file import CHECKED_FILE_SIZE_BYTES_MAX, DamagedFile, Plain, unpack
 from ...storage.checkpoints import Checkpoint
 from ...storage.leader_epochs import LeaderEpochCache
+from ...storage.snapshot_file import decode_snapshot
 from ..output import json_bytes
 from .entry import Entries, Entry, damage, open_for_reading
 
@@ -24,6 +25,7 @@ def read_checked(path: str) -> Entries:
     """
     file = open_for_reading(path)
     content = file.pread(0, min(file.size(), CHECKED_FILE_SIZE_BYTES_MAX))
+    _, content = decode_snapshot(content)  # a snapshot has Kafka's part before it
     body = content[_CRC_SIZE_BYTES:]
     if len(content) < _CRC_SIZE_BYTES:
         yield damage(f"{len(content)} bytes are too few for a file with a CRC", 0, len(content))

@@ -20,10 +20,9 @@ def text_of(entry: Entry) -> str:
         case "damage":
             return _damage(entry)
         case "index_entry":
-            return (
-                f"offset {entry['offset']}  position {entry['position']}  "
-                f"at most {iso_time(entry['max_timestamp_before_ms'])} before it"
-            )
+            return f"offset {entry['offset']}  position {entry['position']}"
+        case "time_index_entry":
+            return f"{iso_time(entry['timestamp_ms'])}  offset {entry['offset']}"
         case "file_kind":
             return f"kind {entry['kind']}"
         case "metadata_record" if "fields" in entry:

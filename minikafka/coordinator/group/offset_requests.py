@@ -68,7 +68,8 @@ class OffsetRequests:
                     result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                     continue
                 key = OffsetKey(request.group_id, topic.name, partition.partition_index)
-                entries.append(OffsetEntry(key, self._to_store(request, partition)))
+                committed = self._to_store(request, partition)
+                entries.append(OffsetEntry(key, committed, topic.topic_id))
                 written.append(result)
         if not entries:
             self._context.reply(ask.token, response)

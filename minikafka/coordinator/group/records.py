@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from minikafka.protocol.exceptions import MalformedMessageError
-from minikafka.protocol.fields import Struct, array, int32, int64, octets, string
+from minikafka.protocol.fields import ZERO_UUID, Struct, array, int32, int64, octets, string, uuid
 from minikafka.protocol.schema import Message
 
 from .effects import Record
 
 _OFFSET_KEY_VERSION = 1
 _GROUP_KEY_VERSION = 2
-_VALUE_VERSION = 3
+_OFFSET_VALUE_VERSION = 4
+_GROUP_VALUE_VERSION = 3  # as Kafka 4.3 has it: 4 differs in nothing but its encoding
 # The only version of an offset's value with an expiry time.
 _EXPIRING_VALUE_VERSION = 1
 
@@ -39,6 +40,7 @@ class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
     metadata: str = string()
     commit_timestamp_ms: int = int64()
     expire_timestamp_ms: int = int64(versions="1", default=-1)
+    topic_id: bytes = uuid(versions="4+", tag=0, tagged="4+", default=ZERO_UUID)
 
 
 class GroupMetadataKey(Message, versions="2"):
@@ -86,10 +88,15 @@ class CommittedOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntry:
-    """A committed offset; None is its tombstone."""
+    """A committed offset; None is its tombstone.
+
+    The topic's id is only written, for others that read the topic; offsets committed in
+    transactions have none, as in Kafka, because their requests do not name it.
+    """
 
     key: OffsetKey
     committed: CommittedOffset | None
+    topic_id: bytes = ZERO_UUID
 
     def encode(self) -> Record:
         group_id, topic, partition = self.key
@@ -106,9 +113,10 @@ class OffsetEntry:
             metadata=metadata,
             commit_timestamp_ms=commit_timestamp_ms,
             expire_timestamp_ms=expire_timestamp_ms,
+            topic_id=self.topic_id,
         )
         is_expiring = expire_timestamp_ms >= 0
-        return _encode(value, _EXPIRING_VALUE_VERSION if is_expiring else _VALUE_VERSION)
+        return _encode(value, _EXPIRING_VALUE_VERSION if is_expiring else _OFFSET_VALUE_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +128,7 @@ class GroupEntry:
 
     def encode(self) -> Record:
         key = _encode(GroupMetadataKey(group=self.group_id), _GROUP_KEY_VERSION)
-        return key, None if self.value is None else _encode(self.value, _VALUE_VERSION)
+        return key, None if self.value is None else _encode(self.value, _GROUP_VALUE_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +150,11 @@ def decode_entry(key: bytes, value: bytes | None) -> Entry | UnknownKind:
     key_version = _version_of(key)
     if 0 <= key_version <= _OFFSET_KEY_VERSION:
         offset_key = OffsetCommitKey.decode(key_version, key, _version.size)
-        return OffsetEntry(
-            OffsetKey(offset_key.group, offset_key.topic, offset_key.partition),
-            None if value is None else _committed_offset(value),
-        )
+        where = OffsetKey(offset_key.group, offset_key.topic, offset_key.partition)
+        if value is None:
+            return OffsetEntry(where, None)
+        stored = _decode_value(OffsetCommitValue, value)
+        return OffsetEntry(where, _committed_offset(stored), stored.topic_id)
     if key_version == _GROUP_KEY_VERSION:
         return GroupEntry(
             GroupMetadataKey.decode(key_version, key, _version.size).group,
@@ -154,8 +163,7 @@ def decode_entry(key: bytes, value: bytes | None) -> Entry | UnknownKind:
     return UnknownKind(key_version)
 
 
-def _committed_offset(value: bytes) -> CommittedOffset:
-    decoded = _decode_value(OffsetCommitValue, value)
+def _committed_offset(decoded: OffsetCommitValue) -> CommittedOffset:
     return CommittedOffset(
         decoded.offset,
         decoded.leader_epoch,

@@ -192,11 +192,12 @@ class TransactionShard:
         asker: Ask | None = None,
         reply: TransactionReply | None = None,
     ) -> None:
-        record = encode_tombstone(transactional_id) if entry is None else encode_entry(entry)
         write = self._writes.last_of(transactional_id)
         if entry is not None:
             before = self._entries.get(transactional_id) if write is None else write.entry
             check_change(before, entry)
+            entry = entry.stored_after(before)
+        record = encode_tombstone(transactional_id) if entry is None else encode_entry(entry)
         if write is None or write.position < 0:
             write = self._writes.add(transactional_id, entry, len(self._effects))
             self._effects.append(Append((record,), write.write_id))

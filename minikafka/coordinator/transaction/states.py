@@ -66,7 +66,8 @@ class TransactionEntry(NamedTuple):
         producer_epoch: of that producer; in PREPARE_*, the epoch of the markers.
         last_producer_epoch: the epoch before this one, if the same producer may still retry with
             it because its answer may have been lost (KIP-360); otherwise -1.
-        previous_producer_id: the producer id before this one, if its epochs were exhausted, or -1.
+        previous_producer_id: the producer id before this was stored, for readers of the log. If it
+            is another one, its epochs were exhausted, and a producer may retry with it.
         next_producer_id: the producer that takes over when the transaction ends: a new producer id
             when the epochs are exhausted, or the producer that recovers a prepared transaction, and
             may also end it (KIP-939); -1 if there is none.
@@ -111,6 +112,17 @@ class TransactionEntry(NamedTuple):
                 self.next_producer_epoch,
             )
         return (producer_id, producer_epoch) == (self.producer_id, self.producer_epoch)
+
+    def stored_after(self, before: TransactionEntry | None) -> TransactionEntry:
+        """This entry as it follows another one in the log, where Kafka names the id before it."""
+        if self == before:
+            return self
+        producer_id = self.producer_id if before is None else before.producer_id
+        # A producer whose id has just been replaced may retry with the one before.
+        may_retry = self.last_producer_epoch >= self.producer_epoch
+        if may_retry and producer_id == self.producer_id:
+            return self
+        return self._replace(previous_producer_id=producer_id)
 
 
 def check_change(old: TransactionEntry | None, new: TransactionEntry) -> None:

@@ -24,8 +24,10 @@ from minikafka.protocol.records import (
     encode_batch,
     encode_control_batch,
 )
+from minikafka.storage.aborted_index import encode_aborted
 from minikafka.storage.disk import FileCache, RealDisk
 from minikafka.storage.index import SparseIndex
+from minikafka.storage.transactions import AbortedTransaction
 from tests.cli.dump.conftest import (
     BATCHES,
     NOW_MS,
@@ -293,24 +295,57 @@ def _damage_in(content: bytes) -> list[str]:
 
 
 def test_index_entries_are_those_that_storage_reads(index: Path) -> None:
+    stored = SparseIndex(FileCache(RealDisk()), str(index.with_suffix("")))
     dumped = dump(index)
-    expected = list(SparseIndex(FileCache(RealDisk()), str(index)).entries())
+    expected = list(stored.entries())
     assert dumped.exit_code == 0
     assert len(expected) == BATCHES // 2
-    shown = [
-        (entry["offset"], entry["position"], entry["max_timestamp_before_ms"])
-        for entry in dumped.of("index_entry")
+    shown = [(entry["offset"], entry["position"]) for entry in dumped.of("index_entry")]
+    assert shown == expected
+    assert "offset 19  position " in dump_text(index)
+    dumped = dump(index.with_suffix(".timeindex"))
+    shown = [(entry["timestamp_ms"], entry["offset"]) for entry in dumped.of("time_index_entry")]
+    assert shown == list(stored.timestamps())
+    assert len(shown) == BATCHES // 2
+    assert dumped.exit_code == 0
+    assert "  offset 19" in dump_text(index.with_suffix(".timeindex"))
+
+
+def test_zeros_after_the_entries_are_not_shown(index: Path) -> None:
+    """Kafka makes the files of an active segment as large as they may get."""
+    for path, kind in (
+        (index, "index_entry"),
+        (index.with_suffix(".timeindex"), "time_index_entry"),
+    ):
+        with path.open("ab") as file:
+            file.write(bytes(96))
+        dumped = dump(path)
+        assert (dumped.exit_code, len(dumped.of(kind))) == (0, BATCHES // 2)
+
+
+def test_a_transaction_index(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020d}.txnindex"
+    first, second = AbortedTransaction(7, 3, 9, 10), AbortedTransaction(8, 4, 12, 13)
+    path.write_bytes(encode_aborted([first, second]))
+    dumped = dump(path)
+    assert dumped.exit_code == 0
+    assert [tuple(entry.values())[1:] for entry in dumped.of("aborted_transaction")] == [
+        first,
+        second,
     ]
-    assert shown == [tuple(entry) for entry in expected]
-    assert "offset 10  position " in dump_text(index)
+    path.write_bytes(encode_aborted([second, first]) + b"\0\1" + bytes(32) + b"rest")
+    assert [entry["reason"] for entry in dump(path).of("damage")] == [
+        "this entry is not above the one before it",
+        "an entry of version 1; only 0 is known",
+        "an incomplete entry",
+    ]
 
 
 def test_a_damaged_index_entry_is_shown(index: Path) -> None:
-    flip(index, 23)
-    dumped = dump(index)
-    (damaged,) = dumped.of("damage")
-    assert (damaged["position"], damaged["size_bytes"]) == (20, 20)
-    assert len(dumped.of("index_entry")) == BATCHES // 2 - 1
+    flip(index, 15)
+    (damaged,) = dump(index).of("damage")
+    assert (damaged["position"], damaged["size_bytes"]) == (8, 8)
+    assert damaged["reason"].startswith("the segment has no batch at position")
 
 
 def test_an_incomplete_index_entry_is_shown(index: Path) -> None:
@@ -335,9 +370,13 @@ def test_an_index_of_another_segment_is_damage(data_dir: Path) -> None:
 
 def test_index_entries_out_of_order_are_damage(index: Path) -> None:
     content = index.read_bytes()
-    index.write_bytes(content[20:40] + content[:20])
-    reasons = [entry["reason"] for entry in dump(index).of("damage")]
-    assert reasons == ["this entry is not above the one before it"]
+    index.write_bytes(content[8:16] + content[:8])
+    times = index.with_suffix(".timeindex")
+    content = times.read_bytes()
+    times.write_bytes(content[12:24] + content[:12])
+    for path in (index, times):
+        reasons = [entry["reason"] for entry in dump(path).of("damage")]
+        assert reasons == ["this entry is not above the one before it"]
 
 
 def test_a_dump_changes_nothing(data_dir: Path) -> None:

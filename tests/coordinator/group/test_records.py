@@ -57,8 +57,10 @@ group_values = st.builds(
     current_state_timestamp_ms=int64s,
     members=st.lists(members, max_size=3),
 )
-entries = st.builds(OffsetEntry, keys, st.none() | live_offsets | expiring_offsets) | st.builds(
-    GroupEntry, text, st.none() | group_values
+entries = (
+    st.builds(OffsetEntry, keys, st.none() | live_offsets | expiring_offsets)
+    | st.builds(OffsetEntry, keys, live_offsets, st.binary(min_size=16, max_size=16))
+    | st.builds(GroupEntry, text, st.none() | group_values)
 )
 
 
@@ -96,10 +98,18 @@ GROUP_KEY = b"\0\2" + b"\0\1g"
 KEY = OffsetKey("g", "t", 7)
 
 
-def test_a_committed_offset_is_written_as_version_3() -> None:
+def test_a_committed_offset_is_written_as_version_4() -> None:
     key, value = OffsetEntry(KEY, CommittedOffset(5, 2, "m", 9)).encode()
     assert key == OFFSET_KEY
-    assert value == struct.pack(">hqih1sq", 3, 5, 2, 1, b"m", 9)
+    assert value == struct.pack(">hqiB1sqB", 4, 5, 2, 2, b"m", 9, 0)
+
+
+def test_a_committed_offset_has_the_id_of_its_topic() -> None:
+    topic_id = bytes(range(16))
+    entry = OffsetEntry(KEY, CommittedOffset(5, 2, "m", 9), topic_id)
+    _, value = entry.encode()
+    assert value == struct.pack(">hqiB1sqBBB16s", 4, 5, 2, 2, b"m", 9, 1, 0, 16, topic_id)
+    assert decode_entry(OFFSET_KEY, value) == entry
 
 
 def test_a_committed_offset_that_expires_is_written_as_version_1() -> None:

@@ -79,6 +79,10 @@ class Coordinator:
             self.carry_out(self.shard.expire(self.now))
         self._set_clock(end)
 
+    def stall(self, seconds: float) -> None:
+        """Advance both clocks, and fire no timer: the broker was busy."""
+        self._set_clock(self.monotonic_s + seconds)
+
     def _set_clock(self, monotonic_s: float) -> None:
         self.wall_ms += round((monotonic_s - self.monotonic_s) * 1000)
         self.monotonic_s = monotonic_s

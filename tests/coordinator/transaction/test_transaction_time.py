@@ -33,6 +33,18 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     )
 
 
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_commit_after_the_timeout_succeeds_if_it_comes_before_the_abort(version: int) -> None:
+    """As in Kafka, where only the task that aborts looks at the time."""
+    coordinator = Coordinator()
+    producer = coordinator.init(timeout_ms=10_000)
+    coordinator.add(producer, P0, transaction_version=version)
+    coordinator.stall(10.1)
+    assert coordinator.end(producer, version=version).error_code is OK
+    coordinator.pass_time(0.1)
+    assert [one.commits for one in coordinator.markers] == [True]
+
+
 def test_a_commit_that_meets_an_abort_of_the_coordinator() -> None:
     """KAFKA-20785: the answer to a commit is never the success of an abort."""
     coordinator = Coordinator()

@@ -8,10 +8,13 @@ readable. Never regenerate a file to make a test pass.
 from pathlib import Path
 from random import Random
 
+import pytest
+
+from minikafka.storage.aborted_index import encode_aborted
 from minikafka.storage.checkpoints import Checkpoint, CheckpointWork, read_checkpoint
 from minikafka.storage.directory_meta import check_meta, write_meta
 from minikafka.storage.disk import FileCache
-from minikafka.storage.index import IndexEntry, SparseIndex
+from minikafka.storage.index import IndexEntry, SparseIndex, TimestampEntry
 from minikafka.storage.leader_epochs import LeaderEpochCache
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_directory import LogDirectory
@@ -88,30 +91,48 @@ def test_leader_epochs() -> None:
         content = epochs.encode()
 
 
-def test_index() -> None:
-    files = golden_files("index")
+def test_index_of_version_0_1() -> None:
+    """It is recognised, so that it is replaced when the log is opened."""
+    (name,) = files = golden_files("index")
     disk = disk_with(files)
-    entries = [
-        IndexEntry(10, 4096, NOW_MS),
-        IndexEntry(300, 8205, NOW_MS + 50),
-        IndexEntry(2**31 - 1, 2**32 - 1, 2**62),
-    ]
-    (name,) = files
-    index = SparseIndex(FileCache(disk), f"d/{name}")
+    assert SparseIndex(FileCache(disk), f"d/{name.removesuffix('.index')}").is_of_earlier_version()
+
+
+def test_indexes() -> None:
+    files = golden_files("indexes")
+    disk = disk_with(files)
+    stem = f"d/{next(iter(files)).partition('.')[0]}"
+    entries = [IndexEntry(10, 4096), IndexEntry(300, 8205), IndexEntry(2**31 - 1, 2**32 - 1)]
+    times = [TimestampEntry(NOW_MS, 10), TimestampEntry(2**62, 2**31 - 1)]
+    index = SparseIndex(FileCache(disk), stem)
     for _ in range(2):
-        assert list(index.entries()) == entries
+        assert not index.is_of_earlier_version()
+        assert index.flaw() == ""
+        assert (list(index.entries()), list(index.timestamps())) == (entries, times)
         assert index.lookup_offset(299) == entries[0]
         assert index.lookup_position(8205) == entries[1]
-        assert index.lookup_timestamp(2**62 + 1) == entries[2]
+        assert index.lookup_timestamp(2**62 - 1) == times[0]
         index.clear()
-        for entry in entries:
-            index.add(entry)
+        for entry, largest in zip(entries, (times[0], *times), strict=True):
+            index.add(entry, largest)
         index.write_tail()
-        index = SparseIndex(FileCache(disk), f"d/{name}")
+        index = SparseIndex(FileCache(disk), stem)
+    assert {path: disk.content(f"d/{path}") for path in files if "txn" not in path} == {
+        path: content for path, content in files.items() if "txn" not in path
+    }
 
 
-def test_producer_snapshot() -> None:
-    (content,) = golden_files("producer_snapshot").values()
+def test_transaction_index() -> None:
+    files = golden_files("indexes")
+    content = files["00000000000000000000.txnindex"]
+    aborted = [AbortedTransaction(7, 3, 9, 10), AbortedTransaction(2**62, 2**40, 2**40 + 1, 12)]
+    assert encode_aborted(aborted) == content
+
+
+@pytest.mark.parametrize("name", ["producer_snapshot", "producer_snapshot_1"])
+def test_producer_snapshot(name: str) -> None:
+    """Version 0.1 wrote the first, without Kafka's part."""
+    (content,) = golden_files(name).values()
     for _ in range(2):
         producers = ProducerStateManager()
         producers.load(content, offset=11, path="golden", now_ms=NOW_MS)
