@@ -265,6 +265,7 @@ class Broker(Controlled):
         if self.is_paused:
             self.resume()
         self.clear_faults()
+        self.disk_has_room()
         self.forget_requests()
 
     # --- the end ---

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 import trio.testing
 
+from minikafka.broker.coordinators.runtime import CoordinatorShard
+from minikafka.broker.replicas.partition import PartitionError
 from minikafka.broker.rpc import operations
 from minikafka.broker.rpc.errors import RpcError
+from minikafka.broker.settings.addresses import parse_address
 from minikafka.metadata.topics import TopicReference, delete_topics
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
@@ -18,15 +22,19 @@ from .interception import Fault
 
 if TYPE_CHECKING:
     from minikafka.broker.broker import Broker
+    from minikafka.broker.coordinators.runtime import ShardRuntime
     from minikafka.broker.rpc.client import RpcClient
+    from minikafka.coordinator.writes import Now
 
     from .clocks import MovableClock
     from .deafness import Deafness
+    from .full_disk import FillableDisk
     from .interception import Interceptor
 
 _ROUND_TRIPS = 2
 """A request and its answer, and then what the answer brought about."""
 _PING_SECONDS_MAX = 1.0
+_Shard = TypeVar("_Shard", bound=CoordinatorShard)
 _API_BY_NAME = {one.title.lower(): one for one in ApiKey}
 
 
@@ -34,12 +42,18 @@ class Commands:
     """One broker's."""
 
     def __init__(
-        self, broker: Broker, interceptor: Interceptor, clock: MovableClock, deafness: Deafness
+        self,
+        broker: Broker,
+        interceptor: Interceptor,
+        clock: MovableClock,
+        deafness: Deafness,
+        disk: FillableDisk,
     ) -> None:
         self._broker = broker
         self._interceptor = interceptor
         self._clock = clock
         self._deafness = deafness
+        self._disk = disk
         self._fault_count = 0
 
     async def run(self, name: str, arguments: dict[str, Any]) -> Any:
@@ -113,10 +127,80 @@ class Commands:
         """Have the time of brokers that were started earlier, and moved."""
         self._clock.ahead_s = seconds
 
-    # --- the log -------------------------------------------------------------------------------
+    # --- the log and the disk ------------------------------------------------------------------
 
     async def do_clean_logs(self) -> None:
         await self._broker.maintenance.clean_now()
+
+    async def do_fill_disk(self) -> None:
+        self._disk.is_full = True
+
+    async def do_empty_disk(self) -> None:
+        """Have room again, and use what had failed for lack of it."""
+        if self._disk.is_full:
+            self._disk.is_full = False
+            await self._broker.maintenance.reopen_offline()
+
+    # --- coordinators --------------------------------------------------------------------------
+    #
+    # A cluster asks all nodes. False: another one coordinates this, or the state is loading.
+
+    async def do_expire_member(self, *, group: str, member: str) -> bool:
+        return self._change(
+            self._broker.groups.runtime,
+            group,
+            lambda shard, now: shard.end_sessions(group, member, now),
+        )
+
+    async def do_force_rebalance(self, *, group: str) -> bool:
+        return self._change(
+            self._broker.groups.runtime,
+            group,
+            lambda shard, now: shard.rebalance(group, "the test wants it", now),
+        )
+
+    async def do_expire_transaction(self, *, transactional_id: str) -> bool:
+        return self._change(
+            self._broker.transactions.runtime,
+            transactional_id,
+            lambda shard, now: shard.time_out(transactional_id, now),
+        )
+
+    def _change(
+        self,
+        runtime: ShardRuntime[_Shard],
+        key: str,
+        decide: Callable[[_Shard, Now], Sequence[Any]],
+    ) -> bool:
+        """Have the shard of a key do something, if it is here and loaded.
+
+        Raises:
+            ValueError: the shard cannot, or there is no shard anywhere yet.
+        """
+        if runtime.topic.name not in self._broker.image.topics:
+            raise ValueError(f"{key!r} is unknown: there is no {runtime.topic.name} yet")
+        try:
+            number, shard = runtime.shard_of(key)
+        except PartitionError:
+            return False
+        if shard.error is not ErrorCode.NONE:
+            return False
+        runtime.carry_out(number, [*decide(shard, runtime.now())])
+        return True
+
+    async def do_coordinator_partition(self, *, is_group: bool, key: str) -> list[Any]:
+        """The partition that has the state of a group or a transactional id; its topic exists."""
+        broker = self._broker
+        runtime = broker.groups.runtime if is_group else broker.transactions.runtime
+        return [runtime.topic.name, runtime.partition_of(key)]
+
+    # --- the controller ------------------------------------------------------------------------
+
+    async def do_is_controller(self) -> bool:
+        return self._broker.controller.is_active
+
+    async def do_move_controller(self, *, node: int | None) -> bool:
+        return await self._broker.quorum.transfer_leadership(node)
 
     # --- everything gone -----------------------------------------------------------------------
 
@@ -134,8 +218,9 @@ class Commands:
 
     # --- the network ---------------------------------------------------------------------------
 
-    async def do_cut_off(self) -> list[int]:
-        return self._deafness.cut_off()
+    async def do_cut_off(self, *, clients: bool, peers: bool) -> list[int]:
+        _, port = parse_address(self._broker.config.listeners[0])
+        return self._deafness.cut_off(port, clients=clients, peers=peers)
 
     async def do_ignore(self, *, ports: list[int]) -> None:
         self._deafness.ignore(ports)

@@ -14,6 +14,7 @@ from minikafka.testing.channel import CHANNEL_VARIABLE, pack, unpack
 from .clocks import MovableClock, MovableTime
 from .commands import Commands
 from .deafness import Deafness
+from .full_disk import FillableDisk
 from .interception import Interceptor, MutableTransport, TamperedConnection
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class TestCompanion:
     def __init__(self, channel: socket.socket) -> None:
         self.trio_clock = MovableClock()
         self.clock = MovableTime(self.trio_clock)
+        self.disk = FillableDisk()
         self._channel = channel
         self._interceptor = Interceptor()
         self._deafness = Deafness()
@@ -56,7 +58,7 @@ class TestCompanion:
     async def run(self, broker: Broker) -> None:
         """Do what the test asks for, one thing after the other; its end stops the broker."""
         trio.socket.set_custom_socket_factory(self._deafness)
-        commands = Commands(broker, self._interceptor, self.trio_clock, self._deafness)
+        commands = Commands(broker, self._interceptor, self.trio_clock, self._deafness, self.disk)
         self._channel.setblocking(False)
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(self._channel))
         received = bytearray()
