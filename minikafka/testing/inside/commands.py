@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import trio
 import trio.testing
@@ -18,6 +18,7 @@ from minikafka.metadata.topics import TopicReference, delete_topics
 from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
 
+from .clocks import MovableClock
 from .interception import Fault
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from minikafka.broker.rpc.client import RpcClient
     from minikafka.coordinator.writes import Now
 
-    from .clocks import MovableClock
     from .deafness import Deafness
     from .full_disk import FillableDisk
     from .interception import Interceptor
@@ -38,6 +38,14 @@ _Shard = TypeVar("_Shard", bound=CoordinatorShard)
 _API_BY_NAME = {one.title.lower(): one for one in ApiKey}
 
 
+class AdvancingClock(Protocol):
+    """A clock that a test moves."""
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+
 class Commands:
     """One broker's."""
 
@@ -45,7 +53,7 @@ class Commands:
         self,
         broker: Broker,
         interceptor: Interceptor,
-        clock: MovableClock,
+        clock: AdvancingClock,
         deafness: Deafness,
         disk: FillableDisk,
     ) -> None:
@@ -56,7 +64,7 @@ class Commands:
         self._disk = disk
         self._fault_count = 0
 
-    async def run(self, name: str, arguments: dict[str, Any]) -> Any:
+    async def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Carry out a command.
 
         Raises:
@@ -125,6 +133,7 @@ class Commands:
 
     async def do_set_ahead(self, *, seconds: float) -> None:
         """Have the time of brokers that were started earlier, and moved."""
+        assert isinstance(self._clock, MovableClock)  # it is one in a process of its own
         self._clock.ahead_s = seconds
 
     # --- the log and the disk ------------------------------------------------------------------
