@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 from .brokers import Broker, LongTurnError
 from .channel import CommandError
 from .clusters import Cluster, NodeOptions
+from .failpoints import FAILPOINTS, Failpoint, FailpointName
 from .faults import Clock, Injection, Request
 from .process import BrokerStartError
 from .settings import DEFAULTS, Setting
@@ -38,11 +39,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULTS",
+    "FAILPOINTS",
     "Broker",
     "BrokerStartError",
     "Clock",
     "Cluster",
     "CommandError",
+    "Failpoint",
+    "FailpointName",
     "Injection",
     "LongTurnError",
     "NodeOptions",

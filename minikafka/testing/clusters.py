@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, Final, Literal
 
 from .brokers import Broker
 from .channel import Channel, CommandError
+from .failpoints import Failpoint, FailpointName, arm
 from .faults import STEP_SECONDS, Controlled
 from .places import Address, Workspace
 from .process import START_TIMEOUT_S, wait_until_ready
@@ -491,6 +493,42 @@ class Cluster(Controlled):
                 raise RuntimeError(f"node {active} stays the active controller")
             self.channels()[active].call("move_controller", node=node)
         return active
+
+    def failpoint(
+        self,
+        name: FailpointName,
+        *,
+        kill: bool = False,
+        pause: bool = False,
+        error: bool = False,
+        times: int | None = 1,
+        skip: int = 0,
+    ) -> Failpoint:
+        """Have a broker die, stand still or fail at a point of its work; see `FAILPOINTS`.
+
+        Nothing is a matter of timing: at the point nothing else happens before. The points are in
+        ``docs/testing.md``. A restarted broker has none. Each running node counts
+        for itself: take ``kafka.nodes[1].failpoint`` for one of them.
+
+        Args:
+            name: of the point.
+            kill: end the process, as a crash or ``kill -9`` does.
+            pause: stop the process, as `pause` does; `resume` lets it go on.
+            error: raise an error that nobody has foreseen, as a bug in the broker would.
+            times: how often; None for always.
+            skip: how often the point is passed before that.
+
+        Raises:
+            ValueError: there is no such point, or not exactly one of the three is to happen.
+        """
+        brokers = [broker for broker in self.nodes.values() if broker.is_running]
+        return arm(brokers, name, kill=kill, pause=pause, error=error, times=times, skip=skip)
+
+    def reached_failpoints(self) -> Counter[str]:
+        """How often each point was passed, since this was first asked or a failpoint was set."""
+        return sum(
+            (self.nodes[node].reached_failpoints() for node in self.channels()), Counter[str]()
+        )
 
     def isolate(self, node: int, from_: From = "all") -> None:
         """Cut a node off from clients, from the other nodes, or from both.

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from minikafka.broker.coordinators.runtime import ShardRuntime
     from minikafka.broker.rpc.client import RpcClient
     from minikafka.coordinator.writes import Now
+    from minikafka.testing.failpoints import FailpointName
 
     from .deafness import Deafness
+    from .failpoints import Failpoints
     from .full_disk import FillableDisk
     from .interception import Interceptor
 
@@ -63,6 +65,7 @@ class Commands:
         self._deafness = deafness
         self._disk = disk
         self._fault_count = 0
+        self._failpoints: Failpoints | None = None
 
     async def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Carry out a command.
@@ -102,6 +105,31 @@ class Commands:
     async def do_clear_faults(self) -> None:
         self._interceptor.faults.clear()
         self._interceptor.versions.clear()
+        if self._failpoints is not None:
+            self._failpoints.clear()
+
+    # --- failpoints ----------------------------------------------------------------------------
+
+    def _all_failpoints(self) -> Failpoints:
+        if self._failpoints is None:
+            from .failpoints import Failpoints
+
+            self._failpoints = Failpoints()
+        return self._failpoints
+
+    async def do_set_failpoint(
+        self, *, number: int, name: FailpointName, action: str, times: int | None, skip: int
+    ) -> None:
+        self._all_failpoints().set(number, name, action, times, skip)
+
+    async def do_remove_failpoint(self, *, number: int) -> None:
+        self._all_failpoints().remove(number)
+
+    async def do_reached_failpoints(self) -> dict[str, int]:
+        """How often each was passed; counting begins with the first call."""
+        failpoints = self._all_failpoints()
+        failpoints.install()
+        return dict(failpoints.reached)
 
     async def do_limit_versions(self, *, api: str, first: int, last: int) -> None:
         self._interceptor.versions[_api(api)] = (first, last)
