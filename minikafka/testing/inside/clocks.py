@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 
 import trio
-import trio.testing
+
+from .idle import wait_all_tasks_blocked
 
 _STEPS_MAX = 2_000
 """Steps of one move. Between two of them everything that is due runs, in the order of its time."""
@@ -53,12 +54,12 @@ async def advance(jump: Callable[[float], None], seconds: float) -> None:
     step_min = max(_STEP_SECONDS_MIN, seconds / _STEPS_MAX)
     left = seconds
     while left > 0:
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
         next_deadline = trio.lowlevel.current_statistics().seconds_to_next_deadline
         step = min(left, max(step_min, next_deadline))
         jump(step)
         left -= step
-    await trio.testing.wait_all_tasks_blocked()
+    await wait_all_tasks_blocked()
 
 
 class MovableTime:

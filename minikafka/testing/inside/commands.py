@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import trio
-import trio.testing
 
 from minikafka.broker.coordinators.runtime import CoordinatorShard
 from minikafka.broker.replicas.partition import PartitionError
@@ -19,6 +18,7 @@ from minikafka.protocol.api import ApiKey
 from minikafka.protocol.errors import ErrorCode
 
 from .clocks import MovableClock
+from .idle import wait_all_tasks_blocked
 from .interception import Fault
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Commands:
                 for node in nodes:
                     if interconnect.peers.is_connected(node):
                         nursery.start_soon(_ping, interconnect.peers.client(node))
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
 
     async def do_set_ahead(self, *, seconds: float) -> None:
         """Have the time of brokers that were started earlier, and moved."""

@@ -60,7 +60,7 @@ class _Point(NamedTuple):
         applies: whether this call is one of those.
     """
 
-    owner: type
+    owner: type[Any]
     method: str
     is_after: bool
     applies: Callable[[_Call], bool]
@@ -93,67 +93,67 @@ def _is_committed(call: _Call) -> bool:
     return not any(one.error_code for topic in topics for one in topic.partition_responses)
 
 
+def _is_new(call: _Call) -> bool:
+    """Whether a producer's batch was stored, and not found to be there already."""
+    return _is_from_client(call) and not call.result.is_duplicate
+
+
+def _has_records(call: _Call) -> bool:
+    """Whether a follower that asks for records from an offset on will get some."""
+    log, offset = call.arguments[:2]
+    return _is_for_users(call) and offset < log.log_end_offset
+
+
+def _confirms(call: _Call) -> bool:
+    """Whether a follower has got further than the high watermark."""
+    return _is_for_users(call) and call.arguments[2] > call.one.log.high_watermark
+
+
+def _is_stored(call: _Call) -> bool:
+    return call.arguments[2] is ErrorCode.NONE
+
+
+def _is_commit(call: _Call) -> bool:
+    return isinstance(call.arguments[1], offset_commit.Request)
+
+
+def _is_initialized(call: _Call) -> bool:
+    is_init = isinstance(call.arguments[0], InitProducer)
+    return is_init and call.result.error_code is ErrorCode.NONE
+
+
+def _is_confirmed(call: _Call) -> bool:
+    return call.result is ErrorCode.NONE
+
+
+def _is_marked(call: _Call) -> bool:
+    return call.result is not None and _is_for_users(call)
+
+
+def _always(_: _Call) -> bool:
+    return True
+
+
 _POINTS: Final[dict[FailpointName, _Point]] = {
     "produce.received": _Point(Partition, "append", False, _is_from_client),
-    "produce.appended": _Point(
-        Log,
-        "append_as_leader",
-        True,
-        lambda call: _is_from_client(call) and not call.result.is_duplicate,
-    ),
+    "produce.appended": _Point(Log, "append_as_leader", True, _is_new),
     "produce.committed": _Point(Acknowledgements, "ready", False, _is_committed),
-    "replication.sending": _Point(
-        FetchServer,
-        "_records",
-        False,
-        lambda call: _is_for_users(call) and call.arguments[1] < call.arguments[0].log_end_offset,
-    ),
+    "replication.sending": _Point(FetchServer, "_records", False, _has_records),
     "replication.appended": _Point(Log, "append_as_follower", True, _is_for_users),
-    "replication.confirmed": _Point(
-        Partition,
-        "follower_fetched",
-        False,
-        lambda call: _is_for_users(call) and call.arguments[2] > call.one.log.high_watermark,
-    ),
+    "replication.confirmed": _Point(Partition, "follower_fetched", False, _confirms),
     "leader.elected": _Point(Partition, "lead", True, _has_new_epoch),
     "log.rolled": _Point(Log, "_roll", True, _is_for_users),
     "log.truncated": _Point(Log, "truncate_to", True, _is_for_users),
-    "group.generation_stored": _Point(Rebalance, "_begin_generation", False, lambda _: True),
-    "group.assignment_stored": _Point(
-        Rebalance,
-        "_assignment_stored",
-        False,
-        lambda call: call.arguments[2] is ErrorCode.NONE,
-    ),
-    "group.offsets_committed": _Point(
-        GroupService,
-        "ask",
-        True,
-        lambda call: isinstance(call.arguments[1], offset_commit.Request),
-    ),
-    "transaction.initialized": _Point(
-        TransactionService,
-        "ask",
-        True,
-        lambda call: (
-            isinstance(call.arguments[0], InitProducer) and call.result.error_code is ErrorCode.NONE
-        ),
-    ),
-    "transaction.partition_added": _Point(
-        TransactionService, "confirm", True, lambda call: call.result is ErrorCode.NONE
-    ),
-    "transaction.decided": _Point(MarkerSender, "send", False, lambda _: True),
-    "transaction.marker_appended": _Point(
-        Partition,
-        "append_marker",
-        True,
-        lambda call: call.result is not None and _is_for_users(call),
-    ),
-    "transaction.markers_written": _Point(
-        TransactionShard, "markers_written", False, lambda _: True
-    ),
-    "controller.decided": _Point(Quorum, "propose", False, lambda _: True),
-    "controller.committed": _Point(Quorum, "propose", True, lambda _: True),
+    "group.generation_stored": _Point(Rebalance, "_begin_generation", False, _always),
+    "group.assignment_stored": _Point(Rebalance, "_assignment_stored", False, _is_stored),
+    "group.offsets_committed": _Point(GroupService, "ask", True, _is_commit),
+    "transaction.initialized": _Point(TransactionService, "ask", True, _is_initialized),
+    "transaction.partition_added": _Point(TransactionService, "confirm", True, _is_confirmed),
+    "transaction.decided": _Point(MarkerSender, "send", False, _always),
+    "transaction.marker_appended": _Point(Partition, "append_marker", True, _is_marked),
+    "transaction.markers_written": _Point(TransactionShard, "markers_written", False, _always),
+    "controller.decided": _Point(Quorum, "propose", False, _always),
+    "controller.committed": _Point(Quorum, "propose", True, _always),
 }
 
 
