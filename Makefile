@@ -94,6 +94,10 @@ simulate: $(DEV_ENV)  ## run SEEDS=1000 seeds of each simulation, beginning with
 	$(BIN)/python -m tests.simulation.brokers --seeds $(BROKER_SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.brokers.transactions --seeds $(BROKER_SEEDS) --first $(FIRST)
 
+.PHONY: failpoints
+failpoints: $(DEV_ENV)  ## kill, stop and fail a broker at each failpoint that clients pass
+	$(BIN)/pytest -q -n 0 tests/testing/all_failpoints.py
+
 FRAMES ?= 100000
 BATCHES ?= 100000
 SEED ?= 0

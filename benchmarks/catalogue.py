@@ -32,6 +32,7 @@ from .workloads import (
     spark_write,
     startup,
     steady_load,
+    testing_fixtures,
     transactions_commit,
     transactions_throughput,
 )
@@ -47,6 +48,7 @@ WORKLOADS: tuple[Workload, ...] = (
     idle_connections.WORKLOAD,
     read_memory.WORKLOAD,
     steady_load.WORKLOAD,
+    testing_fixtures.WORKLOAD,
     codec.WORKLOAD,
     client_produce.WORKLOAD,
     client_consume.WORKLOAD,

@@ -68,8 +68,7 @@ def open_broker(
     """
     rng = rng or random.SystemRandom()
     path = str(options.data_dir)
-    real_disk = RealDisk()
-    disk = disk or real_disk
+    disk = disk or RealDisk()
     raise_limit()
     try:
         topology = topology_of(options.config)
@@ -81,7 +80,8 @@ def open_broker(
             node_id=options.config.node_id,
             open_files_max=descriptor_budget().files,
         )
-        real_disk.make_room = directory.files.make_room
+        if isinstance(disk, RealDisk):
+            disk.make_room = directory.files.make_room
     except InvalidSettingError as error:
         raise StartError(str(error)) from None
     except (LogError, OSError) as error:

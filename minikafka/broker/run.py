@@ -16,6 +16,7 @@ import trio
 from ..metadata.records import MetadataLogError
 from ..metadata.setting_table import BrokerConfig
 from ..metadata.settings import InvalidSettingError
+from ..storage.disk import Disk
 from . import lifetime
 from .broker import Broker
 from .net.connection import Connection
@@ -45,6 +46,11 @@ class Companion(Protocol):
     @property
     def trio_clock(self) -> trio.abc.Clock:
         """The event loop's clock."""
+        ...
+
+    @property
+    def disk(self) -> Disk:
+        """What holds the data directory."""
         ...
 
     def connect(self, broker: Broker, client: socket.socket, peer: str) -> Connection:
@@ -94,7 +100,10 @@ def run_broker(
             advertised = Endpoint("", 0)
             if listener is not None:
                 options, advertised = _with_addresses(options, listener)
-            broker = open_broker(options, clock=None if companion is None else companion.clock)
+            if companion is None:
+                broker = open_broker(options)
+            else:
+                broker = open_broker(options, clock=companion.clock, disk=companion.disk)
             signals.is_interruptible = False
             broker.node.endpoint = advertised
             _calm_garbage_collector()

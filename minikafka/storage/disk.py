@@ -229,7 +229,6 @@ class FileCache:
                 self._files.pop(path, None)
 
 
-@final
 class RealFile:
     """A file descriptor."""
 
@@ -332,7 +331,6 @@ class RealLock:
             self._file = None
 
 
-@final
 class RealDisk:
     """The operating system's file system.
 
@@ -345,15 +343,18 @@ class RealDisk:
     def __init__(self) -> None:
         self.make_room: Callable[[], None] = _keep_everything
 
+    def _file(self, path: str, descriptor: int) -> RealFile:
+        return RealFile(path, descriptor)
+
     def _open(self, path: str, flags: int) -> RealFile:
         flags |= os.O_CLOEXEC | os.O_NONBLOCK  # opening a FIFO would wait for its other end
         try:
-            file = RealFile(path, os.open(path, flags, 0o644))
+            file = self._file(path, os.open(path, flags, 0o644))
         except OSError as error:
             if error.errno not in OUT_OF_DESCRIPTORS:
                 raise
             self.make_room()
-            file = RealFile(path, os.open(path, flags, 0o644))
+            file = self._file(path, os.open(path, flags, 0o644))
         if not flags & os.O_DIRECTORY:
             _check_regular(path, os.fstat(file.fileno()).st_mode)
         return file

@@ -7,8 +7,12 @@
         kafka.kill(kafka.leader("orders"))
         client(kafka.bootstrap)
 
-In a trio program write ``async with``: the event loop runs on while brokers start and stop. The
-methods block, there too; call them with `trio.to_thread.run_sync`.
+    async with minikafka.testing.in_process_broker() as kafka:
+        await client(kafka.bootstrap)
+
+In a trio program write ``async with`` for the first two as well: the event loop runs on while
+brokers start and stop. The methods block, there too; call them with `trio.to_thread.run_sync`. The
+third runs the broker on the event loop of the program.
 
 Nothing is installed, configured or left behind: ports are free ones, data is in a temporary
 directory, and the end of the block ends the processes. A broker that does not start raises
@@ -18,22 +22,31 @@ directory, and the end of the block ends the processes. A broker that does not s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .brokers import Broker, LongTurnError
 from .channel import CommandError
 from .clusters import Cluster, NodeOptions
+from .failpoints import FAILPOINTS, Failpoint, FailpointName
 from .faults import Clock, Injection, Request
 from .process import BrokerStartError
 from .settings import DEFAULTS, Setting
 
+if TYPE_CHECKING:
+    from .in_process import InProcessBroker
+
 __all__ = [
     "DEFAULTS",
+    "FAILPOINTS",
     "Broker",
     "BrokerStartError",
     "Clock",
     "Cluster",
     "CommandError",
+    "Failpoint",
+    "FailpointName",
     "Injection",
     "LongTurnError",
     "NodeOptions",
@@ -41,6 +54,7 @@ __all__ = [
     "Setting",
     "broker",
     "cluster",
+    "in_process_broker",
 ]
 
 
@@ -135,4 +149,41 @@ def cluster(
         environment=environment,
         defaults=defaults,
         control=control,
+    )
+
+
+def in_process_broker(
+    settings: Mapping[str, Setting] | None = None,
+    /,
+    *,
+    directory: Path | str | None = None,
+    keep: bool = False,
+    defaults: Mapping[str, Setting] = DEFAULTS,
+    **named_settings: Setting,
+) -> AbstractAsyncContextManager[InProcessBroker]:
+    """A broker on this trio event loop, on a free port, for the time of an ``async with`` block.
+
+    It is the broker of `broker`, and starts in some thirty milliseconds once its code is loaded. It
+    shares the clock of the event loop: with trio's ``MockClock`` a test moves the time of broker
+    and client together. A debugger sees both sides. What blocks the event loop, blocks the broker:
+    clients without trio have to run in threads.
+
+    It is a function of its own, and not an option of `broker`, because what takes time has to be
+    awaited here (``await kafka.reset()``), where `broker` has plain calls.
+
+    Args:
+        settings: by Kafka's names, e.g. ``{"log.retention.ms": 60_000}``.
+        directory: for its data, which are kept; a temporary directory if None.
+        keep: do not remove the temporary directory at the end.
+        defaults: settings that hold unless the others say otherwise; see `DEFAULTS`.
+        **named_settings: settings with ``_`` for dots: ``num_partitions=3``.
+
+    Raises:
+        BrokerStartError: (on entering the block) it did not start, for instance because a setting
+            is unknown.
+    """
+    from .in_process import run_in_process
+
+    return run_in_process(
+        {**(settings or {}), **named_settings}, directory=directory, keep=keep, defaults=defaults
     )

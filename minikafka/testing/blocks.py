@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
-import trio
-
 
 class Block(ABC):
     """Something that runs for a block. In trio, worker threads wait for its start and its end."""
@@ -48,6 +46,8 @@ class Block(ABC):
             self.judge()
 
     async def __aenter__(self) -> Self:
+        import trio  # most tests use `with`, and start faster without it
+
         return await trio.to_thread.run_sync(self.__enter__)
 
     async def __aexit__(
@@ -56,5 +56,7 @@ class Block(ABC):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        import trio
+
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self.__exit__, exc_type, exc, traceback)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from .channel import CHANNEL_VARIABLE, Channel
+from .failpoints import Failpoint, FailpointName, arm
 from .faults import Controlled
 from .places import Address, Workspace
 from .process import LOG_TAIL_CHARACTERS, ServerProcess, wait_until_ready
@@ -142,8 +144,8 @@ class Broker(Controlled):
 
     @property
     def is_paused(self) -> bool:
-        """Whether it was suspended by `pause`."""
-        return self._is_paused
+        """Whether it was suspended, by `pause` or by a failpoint."""
+        return self._is_paused or (self._process is not None and self._process.is_stopped)
 
     # --- what happens to it ---
 
@@ -168,6 +170,8 @@ class Broker(Controlled):
         if self._address is None:
             self._address = Address(self._listen)
         self._is_paused = False
+        if self._process is not None:
+            self._process.wait()  # it may have died by itself
         serve, environment = _SERVE, self._environment
         passed: list[int] = []
         if self._is_controlled:
@@ -265,7 +269,49 @@ class Broker(Controlled):
         if self.is_paused:
             self.resume()
         self.clear_faults()
+        self.disk_has_room()
         self.forget_requests()
+
+    def failpoint(
+        self,
+        name: FailpointName,
+        *,
+        kill: bool = False,
+        pause: bool = False,
+        error: bool = False,
+        times: int | None = 1,
+        skip: int = 0,
+    ) -> Failpoint:
+        """Have a broker die, stand still or fail at a point of its work; see `FAILPOINTS`.
+
+        Nothing is a matter of timing: at the point nothing else happens before. The points are in
+        ``docs/testing.md``. A restarted broker has none.
+
+        Args:
+            name: of the point.
+            kill: end the process, as a crash or ``kill -9`` does.
+            pause: stop the process, as `pause` does; `resume` lets it go on.
+            error: raise an error that nobody has foreseen, as a bug in the broker would.
+            times: how often; None for always.
+            skip: how often the point is passed before that.
+
+        Raises:
+            ValueError: there is no such point, or not exactly one of the three is to happen.
+        """
+        return arm([self], name, kill=kill, pause=pause, error=error, times=times, skip=skip)
+
+    def reached_failpoints(self) -> Counter[str]:
+        """How often each point was passed, since this was first asked or a failpoint was set."""
+        return Counter(self.call("reached_failpoints"))
+
+    def call(self, command: str, **arguments: Any) -> Any:
+        """Have the process do something; for `minikafka.testing` itself.
+
+        Raises:
+            CommandError: it refused.
+            RuntimeError: it does not run, or was made with ``control=False``.
+        """
+        return self.channels()[self._node_id].call(command, **arguments)
 
     # --- the end ---
 

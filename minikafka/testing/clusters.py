@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from .brokers import Broker
 from .channel import Channel, CommandError
+from .failpoints import Failpoint, FailpointName, arm
 from .faults import STEP_SECONDS, Controlled
 from .places import Address, Workspace
 from .process import START_TIMEOUT_S, wait_until_ready
@@ -21,6 +23,10 @@ _VOTERS_MAX: Final = 5
 _LEADER_TIMEOUT_S: Final = 60.0
 _ASK_TIMEOUT_MS: Final = 3_000
 _ASK_AGAIN_S: Final = 0.02
+
+
+From = Literal["all", "clients", "peers"]
+"""From whom a node is cut off."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class Cluster(Controlled):
         self._workspace = Workspace(directory, keep)
         self._internal: list[Address] = []
         self._nodes: dict[int, Broker] = {}
-        self._isolated: set[int] = set()
+        self._isolated: dict[int, From] = {}
 
     # --- what it is ---
 
@@ -253,8 +259,8 @@ class Cluster(Controlled):
 
     def kill(self, *nodes: int) -> None:
         """End nodes without a warning (SIGKILL), as crashes would."""
-        self._isolated.difference_update(nodes or self.running)
         for node in nodes or self.running:
+            self._isolated.pop(node, None)
             self._broker(node).kill()
 
     def pause(self, *nodes: int) -> None:
@@ -291,7 +297,7 @@ class Cluster(Controlled):
                 hearing = {
                     node: channel
                     for node, channel in self.channels().items()
-                    if node not in self._isolated
+                    if self._isolated.get(node, "clients") == "clients"
                 }
                 self._together(threads, hearing, "settle", nodes=list(hearing))
                 self._ahead_s += step
@@ -321,6 +327,7 @@ class Cluster(Controlled):
             self.start()
         self.heal()
         self.clear_faults()
+        self.disk_has_room()
         self.forget_requests()
 
     def _ask_controller(self, command: str) -> None:
@@ -373,19 +380,184 @@ class Cluster(Controlled):
                     raise RuntimeError(f"node {node} cannot lead {topic}-{partition}: {reason}")
                 time.sleep(_ASK_AGAIN_S)
 
-    def isolate(self, node: int) -> None:
-        """Cut a node off from clients and from the other nodes, as a broken network does.
+    def elect(self, topic: str, partition: int = 0) -> int:
+        """Hold an election for a partition now: another in-sync replica becomes its leader.
 
-        Its process goes on, hears nothing and is not heard; nothing is refused. Connections resume
-        with `heal`, unless one side has given them up by then. Linux only.
+        Stands for what happens when the leader's node stops in good order, or is relieved by an
+        administrator: its clients get NOT_LEADER_OR_FOLLOWER and look for the new leader, and the
+        leader epoch goes up. Nothing is lost. For a leader that dies, use `kill`.
+
+        Returns:
+            The new leader.
+
+        Raises:
+            RuntimeError: no other replica is in sync.
+        """
+        from .topics import in_sync_of
+        from .wire import Wire
+
+        leader = self.leader(topic, partition)
+        with Wire(self._answering()[0]) as wire:
+            others = [
+                one
+                for one in in_sync_of(wire, topic, partition)
+                if one != leader and one in self.running
+            ]
+        if not others:
+            raise RuntimeError(f"no other replica of {topic}-{partition} is in sync with {leader}")
+        self.move_leader(topic, partition, others[0])
+        return others[0]
+
+    def coordinator(self, *, group: str | None = None, transactional_id: str | None = None) -> int:
+        """The node that coordinates a group or a transactional id; waits until there is one.
+
+        Raises:
+            TimeoutError: there is none for a minute.
+            ValueError: not exactly one of both is given.
+        """
+        return self.leader(*self._coordinator_partition(group, transactional_id))
+
+    def move_coordinator(
+        self, *, node: int, group: str | None = None, transactional_id: str | None = None
+    ) -> None:
+        """Make a node the coordinator of a group or of a transactional id now.
+
+        Stands for what happens when the coordinator's node stops: members and producers get
+        NOT_COORDINATOR and look for the new one, which has read the state from the log. All groups,
+        or ids, of the same partition of the internal topic move.
+
+        Raises:
+            ValueError: there is no such node, or not exactly one of both is given.
+            RuntimeError: the node does not run.
+        """
+        self.move_leader(*self._coordinator_partition(group, transactional_id), node)
+
+    def _coordinator_partition(
+        self, group: str | None, transactional_id: str | None
+    ) -> tuple[str, int]:
+        from .topics import find_coordinator
+        from .wire import Wire
+
+        if (group is None) == (transactional_id is None):
+            raise ValueError("name a group or a transactional_id, and not both")
+        is_group, key = group is not None, group or transactional_id or ""
+        with Wire(self._answering()[0]) as wire:
+            find_coordinator(wire, key, is_group=is_group)  # makes the internal topic
+        channel = next(iter(self.channels().values()))
+        topic, partition = channel.call("coordinator_partition", is_group=is_group, key=key)
+        return str(topic), int(partition)
+
+    def controller(self, *, timeout_s: float = _LEADER_TIMEOUT_S) -> int:
+        """The active controller's node; waits until there is one.
+
+        Raises:
+            TimeoutError: there is none within ``timeout_s``.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not (active := self._active_controllers()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"there has been no active controller for {timeout_s:.0f} s")
+            time.sleep(_ASK_AGAIN_S)
+        return active[0]
+
+    def _active_controllers(self) -> list[int]:
+        return [
+            node
+            for node, channel in self.channels().items()
+            if node not in self._isolated and channel.call("is_controller")
+        ]
+
+    def move_controller(self, node: int | None = None) -> int:
+        """Hold an election of the active controller now.
+
+        Stands for what happens when the controller's node stops in good order: for a moment no
+        topics are made and no leaders elected; clients notice only delays.
+
+        Args:
+            node: who is to win, one of the first five nodes; any other than the present one if
+                None.
+
+        Returns:
+            The new active controller.
+
+        Raises:
+            RuntimeError: the present one stays, for instance because the other does not run.
+        """
+        if node is not None:
+            self._broker(node)
+        deadline = time.monotonic() + _LEADER_TIMEOUT_S
+        before = self.controller()
+        if node == before:
+            return before
+        while (active := self.controller()) == before or node not in {None, active}:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"node {active} stays the active controller")
+            self.channels()[active].call("move_controller", node=node)
+        return active
+
+    def failpoint(
+        self,
+        name: FailpointName,
+        *,
+        kill: bool = False,
+        pause: bool = False,
+        error: bool = False,
+        times: int | None = 1,
+        skip: int = 0,
+    ) -> Failpoint:
+        """Have a broker die, stand still or fail at a point of its work; see `FAILPOINTS`.
+
+        Nothing is a matter of timing: at the point nothing else happens before. The points are in
+        ``docs/testing.md``. A restarted broker has none. Each running node counts
+        for itself: take ``kafka.nodes[1].failpoint`` for one of them.
+
+        Args:
+            name: of the point.
+            kill: end the process, as a crash or ``kill -9`` does.
+            pause: stop the process, as `pause` does; `resume` lets it go on.
+            error: raise an error that nobody has foreseen, as a bug in the broker would.
+            times: how often; None for always.
+            skip: how often the point is passed before that.
+
+        Raises:
+            ValueError: there is no such point, or not exactly one of the three is to happen.
+        """
+        brokers = [broker for broker in self.nodes.values() if broker.is_running]
+        return arm(brokers, name, kill=kill, pause=pause, error=error, times=times, skip=skip)
+
+    def reached_failpoints(self) -> Counter[str]:
+        """How often each point was passed, since this was first asked or a failpoint was set."""
+        return sum(
+            (self.nodes[node].reached_failpoints() for node in self.channels()), Counter[str]()
+        )
+
+    def isolate(self, node: int, from_: From = "all") -> None:
+        """Cut a node off from clients, from the other nodes, or from both.
+
+        Stands for a broken network: the node's process goes on, hears nothing and is not heard;
+        nothing is refused. Connections resume with `heal`, unless one side has given them up by
+        then. Linux only.
+
+        Args:
+            node: which.
+            from_: ``"clients"``: it replicates, leads and gets no requests. ``"peers"``: it gets
+                requests, and is no longer told who leads; after its session others take over.
 
         Raises:
             CommandError: the node does not run, or the system cannot do that.
+            ValueError: ``from_`` is another word.
         """
-        ports = self._broker(node).channels()[node].call("cut_off")
-        self._isolated.add(node)
+        if from_ not in {"all", "clients", "peers"}:
+            raise ValueError(f"from_={from_!r}: it is 'all', 'clients' or 'peers'")
+        is_peers = from_ != "clients"
+        ports = (
+            self._broker(node)
+            .channels()[node]
+            .call("cut_off", clients=from_ != "peers", peers=is_peers)
+        )
+        self._isolated[node] = from_ if self._isolated.get(node, from_) == from_ else "all"
         for other, channel in self.channels().items():
-            if other != node:
+            if other != node and is_peers:
                 channel.call("ignore", ports=ports)
 
     def heal(self) -> None:

@@ -6,16 +6,33 @@ luck or of timing.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal, Protocol
 
 from .blocks import Block
-from .channel import Channel
+from .channel import CommandError
 
 STEP_SECONDS = 0.1
 """Of a cluster's clocks: well below the time in which nodes have to hear from each other."""
+
+OWNER_SECONDS_MAX: Final = 60.0
+"""How long to look for the node that coordinates something. Most of the time it is known."""
+_ASK_AGAIN_S: Final = 0.02
+
+
+class Caller(Protocol):
+    """Has a broker do something: a channel to its process, or the broker itself."""
+
+    def call(self, command: str, **arguments: Any) -> Any:
+        """Returns when it is done.
+
+        Raises:
+            CommandError: the broker refused.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +61,9 @@ class Request:
 
 
 class Injection:
-    """A fault that was injected; `Controlled.inject` makes it."""
+    """A fault that was injected; `Faults.inject` makes it."""
 
-    def __init__(self, numbers: Mapping[Channel, int]) -> None:
+    def __init__(self, numbers: Mapping[Caller, int]) -> None:
         self._numbers = numbers
 
     @property
@@ -86,15 +103,8 @@ class Clock:
         self._controlled.advance_clocks(seconds)
 
 
-class Controlled(Block):
-    """A broker or a cluster that does what a test wants.
-
-    Attributes:
-        clock: moves the time of its brokers.
-    """
-
-    def __init__(self) -> None:
-        self.clock = Clock(self)
+class Faults(ABC):
+    """What a test does to a broker, or to all of a cluster, that takes no time."""
 
     @property
     @abstractmethod
@@ -102,12 +112,8 @@ class Controlled(Block):
         """``HOST:PORT``, or several with commas, for clients."""
 
     @abstractmethod
-    def channels(self) -> dict[int, Channel]:
+    def channels(self) -> Mapping[int, Caller]:
         """How to reach the brokers that run, by node id."""
-
-    @abstractmethod
-    def advance_clocks(self, seconds: float) -> None:
-        """See `Clock.advance`."""
 
     def _tell_all(self, command: str, **arguments: Any) -> dict[int, Any]:
         return {
@@ -183,8 +189,18 @@ class Controlled(Block):
         """
         self._tell_all("limit_versions", api=api, first=first, last=last)
 
+    def disk_full(self) -> None:
+        """Let no more records be written: the disk of the partitions is full (ENOSPC).
+
+        Appends fail, and the partitions that wanted them go offline: producers get
+        KAFKA_STORAGE_ERROR, and in a cluster other replicas take over. What is stored can still be
+        read from partitions that nobody has written to. The metadata log counts as being on another
+        disk. `disk_has_room` ends it, and so does a restart.
+        """
+        self._tell_all("fill_disk")
+
     def clear_faults(self) -> None:
-        """Forget all faults and limits."""
+        """Forget all injected errors, delays and so on, and all limits of versions."""
         self._tell_all("clear_faults")
 
     # --- requests ------------------------------------------------------------------------------
@@ -203,7 +219,80 @@ class Controlled(Block):
         """Begin the record of requests again."""
         self._tell_all("forget_requests")
 
+    # --- coordinators --------------------------------------------------------------------------
+
+    def expire_member(self, group: str, member: str) -> None:
+        """End the session of a group's member now.
+
+        Stands for a member that was silent for its session timeout: its process hangs, or the
+        network lost it. The others rebalance; the member learns it from its next heartbeat
+        (UNKNOWN_MEMBER_ID) and joins again, unless it is really dead.
+
+        Args:
+            group: its group.
+            member: its member id, its ``group.instance.id``, or its client id; all members that
+                are called so.
+
+        Raises:
+            CommandError: there is no such member.
+        """
+        self._tell_owner("expire_member", group=group, member=member)
+
+    def force_rebalance(self, group: str) -> None:
+        """Have all members of a group join again, as when a member joins or changes what it reads.
+
+        Members learn it from their next heartbeat. `requests` shows when they have joined.
+
+        Raises:
+            CommandError: the group has no members.
+        """
+        self._tell_owner("force_rebalance", group=group)
+
+    def expire_transaction(self, transactional_id: str) -> None:
+        """Time out the open transaction of a producer now.
+
+        Stands for a producer that took longer than its ``transaction.timeout.ms``: the coordinator
+        aborts the transaction and the producer's next request of it fails.
+
+        Raises:
+            CommandError: no transaction is open. The first record opens it, not
+                ``begin_transaction``, which only the client knows of.
+        """
+        self._tell_owner("expire_transaction", transactional_id=transactional_id)
+
+    def _tell_owner(self, command: str, **arguments: Any) -> None:
+        """Have the node do something that is responsible; wait while nobody is.
+
+        Raises:
+            CommandError: it refused, or nobody is responsible for a minute.
+        """
+        deadline = time.monotonic() + OWNER_SECONDS_MAX
+        while not any(one.call(command, **arguments) for one in self.channels().values()):
+            if time.monotonic() > deadline:
+                what = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+                raise CommandError(f"{command}: no node coordinates {what}")
+            time.sleep(_ASK_AGAIN_S)
+
+
+class Controlled(Faults, Block):
+    """A broker or a cluster that does what a test wants.
+
+    Attributes:
+        clock: moves the time of its brokers.
+    """
+
+    def __init__(self) -> None:
+        self.clock = Clock(self)
+
+    @abstractmethod
+    def advance_clocks(self, seconds: float) -> None:
+        """See `Clock.advance`."""
+
     # --- the state -----------------------------------------------------------------------------
+
+    def disk_has_room(self) -> None:
+        """Let the disk have room again, and bring back the partitions that had failed."""
+        self._tell_all("empty_disk")
 
     def clean_logs(self) -> None:
         """Apply retention and compact now, instead of every few minutes."""

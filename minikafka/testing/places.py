@@ -72,6 +72,11 @@ class Workspace:
             self._temporary = Path(tempfile.mkdtemp(prefix="minikafka-testing-"))
         return self._temporary
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether somebody looks at it afterwards."""
+        return self._given is not None or self._keeps
+
     def remove(self) -> None:
         """Remove it if it is temporary and not to be kept."""
         if self._temporary is not None and not self._keeps:

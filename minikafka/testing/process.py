@@ -84,6 +84,15 @@ class ServerProcess:
         """None while it runs; negative for the signal that ended it."""
         return self._process.poll()
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was suspended (SIGSTOP), by whomever."""
+        try:
+            state = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # it has ended
+            return False
+        return state is not None
+
     def read_ready_line(self) -> bool:
         """Read what has come on stdout; whether the ready line is complete.
 

@@ -34,9 +34,14 @@ def setting_text(value: Setting) -> str:
     return ",".join(value)
 
 
-def assignments(*layers: Mapping[str, Setting]) -> list[str]:
-    """``--set NAME=VALUE ...``; a later mapping overrides the ones before it."""
-    merged = {
+def merged(*layers: Mapping[str, Setting]) -> list[str]:
+    """``NAME=VALUE``; a later mapping overrides the ones before it."""
+    texts = {
         kafka_name(name): setting_text(value) for layer in layers for name, value in layer.items()
     }
-    return [word for name, text in merged.items() for word in ("--set", f"{name}={text}")]
+    return [f"{name}={text}" for name, text in texts.items()]
+
+
+def assignments(*layers: Mapping[str, Setting]) -> list[str]:
+    """``--set NAME=VALUE ...``, for the command line."""
+    return [word for text in merged(*layers) for word in ("--set", text)]

@@ -14,6 +14,9 @@ from minikafka.protocol.messages import (
     elect_leaders,
     metadata,
 )
+from minikafka.protocol.messages import (
+    find_coordinator as find_coordinator_api,
+)
 
 from .wire import Wire
 
@@ -26,8 +29,10 @@ def create_topic(
     name: str,
     partitions: int = 1,
     configs: Mapping[str, object] | None = None,
+    *,
+    replicas: int = -1,
 ) -> None:
-    """Make a topic, with the brokers' number of replicas, and wait until it has leaders.
+    """Make a topic and wait until it has leaders; -1 is the brokers' number of replicas.
 
     Raises:
         RuntimeError: the broker refused, for instance because a setting is unknown.
@@ -36,7 +41,7 @@ def create_topic(
     topic = create_topics.CreatableTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=-1,
+        replication_factor=replicas,
         assignments=[],
         configs=[
             create_topics.CreatableTopicConfig(name=key, value=str(value))
@@ -86,14 +91,43 @@ def delete_topic(bootstrap: str, name: str) -> None:
 
 def replicas_of(wire: Wire, topic: str, partition: int) -> list[int]:
     """The nodes with replicas of a partition, the preferred leader first; none if there is none."""
+    described = _describe(wire, topic, partition)
+    return [] if described is None else described.replica_nodes
+
+
+def in_sync_of(wire: Wire, topic: str, partition: int) -> list[int]:
+    """The nodes whose replicas of a partition are in sync; none if there is no such partition."""
+    described = _describe(wire, topic, partition)
+    return [] if described is None else described.isr_nodes
+
+
+def _describe(wire: Wire, topic: str, partition: int) -> metadata.Partition | None:
     asked = metadata.Request(
         topics=[metadata.RequestTopic(name=topic)], allow_auto_topic_creation=False
     )
     for described in wire.ask(asked, 9, metadata.Response).topics:
         for one in described.partitions:
             if one.partition_index == partition:
-                return one.replica_nodes
-    return []
+                return one
+    return None
+
+
+def find_coordinator(wire: Wire, key: str, *, is_group: bool) -> int:
+    """The node that coordinates a group or a transactional id; makes the topic of its state.
+
+    Raises:
+        TimeoutError: there is none after half a minute.
+    """
+    deadline = time.monotonic() + _TIMEOUT_MS / 1000
+    asked = find_coordinator_api.Request(key=key, key_type=0 if is_group else 1)
+    while True:
+        answer = wire.ask(asked, 3, find_coordinator_api.Response)
+        if not answer.error_code:
+            return answer.node_id
+        if time.monotonic() > deadline:
+            code = ErrorCode(answer.error_code).name
+            raise TimeoutError(f"{key} has no coordinator: {code}")
+        time.sleep(_ASK_AGAIN_S)
 
 
 def reorder(wire: Wire, topic: str, partition: int, replicas: Sequence[int]) -> None:

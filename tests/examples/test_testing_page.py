@@ -9,17 +9,25 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.testing import FAILPOINTS
+
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 TESTS = [block for block in BLOCKS if "def test_" in block]
 PROGRAMS = {
-    "send_and_wait": "RecordMetadata(topic='orders'",
+    "print(producer.send_and_wait": "RecordMetadata(topic='orders'",
     "subprocess.run": "127.0.0.1:",
+    "trio.run": "1 retry",
 }
 
 
 def test_every_block_is_tried() -> None:
     assert len(TESTS) + len(PROGRAMS) == len(BLOCKS)
+
+
+def test_all_failpoints_are_listed() -> None:
+    rows = re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    assert dict(rows) == FAILPOINTS
 
 
 def test_the_tests_pass(tmp_path: Path) -> None:

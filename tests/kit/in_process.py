@@ -26,17 +26,17 @@ from pathlib import Path
 import trio
 import trio.testing
 
-from minikafka.broker import lifetime
 from minikafka.broker.broker import Broker
 from minikafka.broker.handlers.cluster_view import live_brokers
 from minikafka.broker.net.connection import Connection
 from minikafka.broker.net.server import Server
-from minikafka.broker.opening import BrokerOptions, open_broker
+from minikafka.broker.opening import BrokerOptions
 from minikafka.broker.settings.config import load_config
 from minikafka.broker.settings.node import Endpoint
 from minikafka.broker.system.turns import TURN_SECONDS_MAX, TurnWatch
 from minikafka.broker.transport.transport import SocketTransport
 from minikafka.metadata.records import PartitionRecord
+from minikafka.testing.in_process import LocalNode
 from tests.kit.wire import WireClient
 
 SETTINGS = (
@@ -79,8 +79,8 @@ class BrokerUnderTest:
         return WireClient(trio.SocketStream(client))
 
 
-class Node:
-    """A broker's process, as far as there is one.
+class Node(LocalNode):
+    """A broker without a listener; clients speak to it over socket pairs.
 
     Args:
         data_dir: where its files are.
@@ -89,20 +89,14 @@ class Node:
             crash.
 
     Attributes:
-        broker: while it runs.
         under_test: connects to it while it runs.
-        is_running: between `run` and its end.
     """
 
     def __init__(self, data_dir: Path, host: str, close_seconds: float) -> None:
+        super().__init__(close_seconds)
         self.data_dir = data_dir
-        self.broker: Broker
         self.under_test: BrokerUnderTest
-        self.is_running = False
         self._host = host
-        self._close_seconds_at_first = close_seconds
-        self._scope = trio.CancelScope()
-        self._ended = trio.Event()
 
     async def run(
         self,
@@ -111,29 +105,14 @@ class Node:
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Open the directory and run until `end`, or until the task is cancelled."""
-        broker = self.broker = open_broker(options(self.data_dir, *settings))
-        broker.node.endpoint = Endpoint(self._host, 9092)
-        self._scope, self._ended = trio.CancelScope(), trio.Event()
-        self._close_seconds = self._close_seconds_at_first
-        self.is_running = True
-        try:
-            with self._scope:
-                async with trio.open_nursery() as nursery:
-                    self.under_test = BrokerUnderTest(broker, nursery)
-                    await nursery.start(lifetime.run, broker)
-                    task_status.started()
-                    await trio.sleep_forever()
-        finally:
-            self.under_test.hang_up()
-            lifetime.close(broker, self._close_seconds)
-            self.is_running = False
-            self._ended.set()
+        endpoint = Endpoint(self._host, 9092)
+        await self.run_node(options(self.data_dir, *settings), endpoint, task_status=task_status)
 
-    async def end(self, close_seconds: float) -> None:
-        """End the process; with 0 seconds no file is closed cleanly."""
-        self._close_seconds = close_seconds
-        self._scope.cancel()
-        await self._ended.wait()
+    def on_opened(self, nursery: trio.Nursery) -> None:
+        self.under_test = BrokerUnderTest(self.broker, nursery)
+
+    def on_ending(self) -> None:
+        self.under_test.hang_up()
 
     def connect(self) -> WireClient:
         return self.under_test.connect()

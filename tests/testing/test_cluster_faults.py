@@ -102,3 +102,73 @@ def test_everything_is_undone_between_tests(kafka: testing.Cluster) -> None:
     kafka.restore()
     create_topic(kafka.bootstrap, "t", 3)
     assert produce(kafka, "t", b"1", acks="all") == [0]
+
+
+def test_an_election_makes_another_replica_the_leader(kafka: testing.Cluster) -> None:
+    create_topic(kafka.bootstrap, "t")
+    before = kafka.leader("t")
+    assert produce(kafka, "t", b"1", acks="all") == [0]
+    elected = kafka.elect("t")
+    assert elected != before
+    assert kafka.leader("t") == elected
+    assert produce(kafka, "t", b"2", acks="all") == [1]
+
+
+def test_nobody_is_elected_where_there_is_one_replica(kafka: testing.Cluster) -> None:
+    create_topic(kafka.bootstrap, "t", replicas=1)
+    with pytest.raises(RuntimeError, match="no other replica of t-0 is in sync"):
+        kafka.elect("t")
+
+
+def test_another_node_becomes_the_controller(kafka: testing.Cluster) -> None:
+    before = kafka.controller()
+    after = kafka.move_controller()
+    assert after != before
+    assert kafka.controller() == after
+    assert kafka.move_controller(before) == before == kafka.controller()
+    create_topic(kafka.bootstrap, "t")
+
+
+def test_a_node_that_is_cut_off_from_clients_goes_on_leading(kafka: testing.Cluster) -> None:
+    create_topic(kafka.bootstrap, "t")
+    kafka.move_leader("t", 0, 2)
+    kafka.isolate(2, "clients")
+    with pytest.raises(TimeoutError), Wire(kafka.nodes[2].bootstrap, timeout_s=0.5) as wire:
+        wire.ask(metadata.Request(topics=[]), 12, metadata.Response)
+    kafka.clock.advance(30)
+    assert kafka.leader("t") == 2
+    kafka.heal()
+    assert produce(kafka, "t", b"1", acks="all") == [0]
+
+
+def test_a_node_that_is_cut_off_from_its_peers_is_replaced_and_still_answers(
+    kafka: testing.Cluster,
+) -> None:
+    create_topic(kafka.bootstrap, "t")
+    kafka.move_leader("t", 0, 2)
+    kafka.isolate(2, "peers")
+    while kafka.leader("t") == 2:
+        kafka.clock.advance(1.0)
+    with Wire(kafka.nodes[2].bootstrap) as wire:
+        answer = wire.ask(metadata.Request(topics=None), 12, metadata.Response)
+        (known,) = (one for one in answer.topics if one.name == "t")
+        assert known.partitions[0].leader_id == 2  # it has not been told
+    kafka.heal()
+    assert produce(kafka, "t", b"1", acks="all") == [0]
+
+
+def test_one_is_cut_off_from_somebody(kafka: testing.Cluster) -> None:
+    with pytest.raises(ValueError, match="'all', 'clients' or 'peers'"):
+        kafka.isolate(2, "everybody")  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_leader_without_room_is_replaced(kafka: testing.Cluster) -> None:
+    create_topic(kafka.bootstrap, "t")
+    assert produce(kafka, "t", b"1", acks="all") == [0]
+    full = kafka.leader("t")
+    kafka.nodes[full].disk_full()
+    assert produce(kafka, "t", b"2", acks="all") == [1]
+    assert kafka.leader("t") != full
+    kafka.nodes[full].disk_has_room()
+    kafka.move_leader("t", 0, full)
+    assert produce(kafka, "t", b"3", acks="all") == [2]

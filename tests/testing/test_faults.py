@@ -248,6 +248,27 @@ def test_time_does_not_go_back(kafka: testing.Broker) -> None:
         kafka.clock.advance(-1)
 
 
+# --- the disk ---
+
+
+def test_nothing_is_written_to_a_full_disk_until_it_has_room(kafka: testing.Broker) -> None:
+    assert produce(kafka, "t", b"1") == [0]
+    kafka.disk_full()
+    with pytest.raises(KafkaException, match="Disk error"):
+        produce(kafka, "t", b"2", retries=0)
+    assert "No space left on device" in kafka.log()
+    kafka.disk_has_room()
+    assert produce(kafka, "t", b"3") == [1]
+    assert read(kafka, "t", "g", 2) == [b"1", b"3"]
+
+
+def test_a_full_disk_is_not_full_for_the_next_test(kafka: testing.Broker) -> None:
+    produce(kafka, "t", b"1")
+    kafka.disk_full()
+    kafka.restore()
+    assert produce(kafka, "t", b"2") == [1]
+
+
 # --- a clean broker ---
 
 

@@ -132,6 +132,32 @@ def brokers_are_started_by_minikafka_testing(source: Source) -> Iterator[tuple[i
 
 
 @rule(
+    applies=lambda source: source.is_python,
+    objects_to={
+        "tests/test_a.py": "await nursery.start(lifetime.run, broker)",
+        "benchmarks/b.py": "run_broker(options, print)",
+    },
+    accepts={
+        "tests/test_a.py": "nursery.start_soon(lifetime.run_partitions, broker)",
+        "tests/test_b.py": "async with testing.in_process_broker() as kafka: check(kafka)",
+    },
+    allowed={
+        "minikafka/broker/run.py": "what `minikafka serve` calls",
+        "minikafka/cli/serve.py": "it is `minikafka serve`",
+        "minikafka/testing/in_process.py": "the one place that runs a broker in a test's process",
+        "tests/broker/test_addresses.py": "which addresses it refuses, without starting anything",
+        "tests/simulation/brokers/node.py": "brokers on a simulated network",
+    },
+)
+def brokers_in_process_are_run_by_minikafka_testing(source: Source) -> Iterator[tuple[int, str]]:
+    for node in source.nodes:
+        runs = isinstance(node, ast.Attribute) and ast.unparse(node) == "lifetime.run"
+        calls = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("run_broker")
+        if runs or calls:
+            yield node.lineno, "use minikafka.testing.in_process_broker(), or tests.kit.in_process"
+
+
+@rule(
     applies=_is_test,
     objects_to={
         "tests/test_a.py": "assert True",

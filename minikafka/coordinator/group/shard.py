@@ -45,6 +45,7 @@ from minikafka.protocol.messages import (
 from minikafka.protocol.messages import list_groups as list_groups_api
 from minikafka.protocol.messages import offset_fetch as offset_fetch_api
 
+from .classic_group import ClassicGroup
 from .cleanup import Cleanup
 from .config import GroupConfig
 from .context import ShardContext, Timer, TimerKind
@@ -60,6 +61,8 @@ from .responses import heartbeat_answer, refused
 from .sync_requests import SyncRequests
 
 _log = logging.getLogger(__name__)
+
+_MEMBERS_NAMED_MAX = 10
 
 # Requests that need a group id; offsets may be committed under an empty one.
 _NEEDS_GROUP_ID = (join_group.Request, sync_group.Request, heartbeat.Request, leave_group.Request)
@@ -191,6 +194,41 @@ class GroupShard:
             self._fire(timer)
         return self._context.take_effects()
 
+    def end_sessions(self, group_id: str, name: str, now: Now) -> list[Effect]:
+        """Remove members as the ends of their sessions would, however recently they were heard.
+
+        ``name`` is a member id, or the instance id or client id of one or more members.
+
+        Raises:
+            ValueError: there is no such member.
+        """
+        self._begin(now)
+        group = self._context.groups.get(group_id)
+        found = [
+            one
+            for one in ([] if group is None else group.members.values())
+            if name in {one.member_id, one.group_instance_id, one.client_id}
+        ]
+        if group is None or not found:
+            raise ValueError(f"the group {group_id!r} has no member {name!r}{_members_of(group)}")
+        for member in found:
+            self._rebalance.remove_member(group, member)
+        self._rebalance.start_or_continue(group, f"the session of member {name} ended")
+        return self._context.take_effects()
+
+    def rebalance(self, group_id: str, reason: str, now: Now) -> list[Effect]:
+        """Have all members of a group join again.
+
+        Raises:
+            ValueError: the group has no members.
+        """
+        self._begin(now)
+        group = self._context.groups.get(group_id)
+        if group is None or not group.members:
+            raise ValueError(f"the group {group_id!r} has no members that could rebalance")
+        self._rebalance.start_or_continue(group, reason)
+        return self._context.take_effects()
+
     def _fire(self, timer: Timer) -> None:
         match timer.kind:
             case TimerKind.WRITE:
@@ -301,3 +339,9 @@ class GroupShard:
     def _begin(self, now: Now) -> None:
         self._context.writes.check_all_are_written()
         self._context.now = now
+
+
+def _members_of(group: ClassicGroup | None) -> str:
+    """The members that a group does have, for an error."""
+    members = [] if group is None else list(group.members)[:_MEMBERS_NAMED_MAX]
+    return f"; it has {', '.join(members)}" if members else "; it has none"

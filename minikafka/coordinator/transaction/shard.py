@@ -398,6 +398,22 @@ class TransactionShard:
         else:
             self._write(transactional_id, aborting)
 
+    def time_out(self, transactional_id: str, now: Now) -> list[Effect]:
+        """Abort an open transaction as its timeout would, however young it is.
+
+        Raises:
+            ValueError: no transaction of this id is open, or its application ends it (KIP-939).
+        """
+        last = self._writes.last_of(transactional_id)
+        entry = self._entries.get(transactional_id) if last is None else last.entry
+        if entry is None or entry.state is not TransactionState.ONGOING:
+            state = "is unknown" if entry is None else f"is {entry.state.name}"
+            raise ValueError(f"{transactional_id!r} has no open transaction: it {state}")
+        if entry.is_two_phase:
+            raise ValueError(f"{transactional_id!r} uses two-phase commit and has no timeout")
+        self._timers.set(Timer(TimerKind.TRANSACTION, transactional_id), now.monotonic_s)
+        return self.expire(now)
+
     def _on_write_timer(self, timer: Timer) -> None:
         now_s = self._now.monotonic_s
         pending = self._writes.of(timer.transactional_id)

@@ -6,6 +6,7 @@ that can be moved. No other way of starting a broker loads any of this, so a bro
 earnest cannot be told to misbehave.
 
 `companion` ties it together, `interception` tampers with requests, `error_responses` makes their
-error answers, `clocks` has the clocks, `deafness` cuts the broker off, `commands` is what the other
-end may ask for, and `channel` carries that.
+error answers, `clocks` has the clocks, `deafness` cuts the broker off, `full_disk` fills its disk,
+`failpoints` ends, stops or fails it at points of its work, `commands` is what the other end may
+ask for, and `channel` carries that.
 """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import trio
-import trio.testing
+
+from .idle import wait_all_tasks_blocked
 
 _STEPS_MAX = 2_000
 """Steps of one move. Between two of them everything that is due runs, in the order of its time."""
@@ -35,17 +37,29 @@ class MovableClock(trio.abc.Clock):
         Raises:
             ValueError: time does not go back.
         """
-        if seconds < 0:
-            raise ValueError(f"a clock cannot be advanced by {seconds:g} s")
-        step_min = max(_STEP_SECONDS_MIN, seconds / _STEPS_MAX)
-        left = seconds
-        while left > 0:
-            await trio.testing.wait_all_tasks_blocked()
-            next_deadline = trio.lowlevel.current_statistics().seconds_to_next_deadline
-            step = min(left, max(step_min, next_deadline))
-            self.ahead_s += step
-            left -= step
-        await trio.testing.wait_all_tasks_blocked()
+        await advance(self._jump, seconds)
+
+    def _jump(self, seconds: float) -> None:
+        self.ahead_s += seconds
+
+
+async def advance(jump: Callable[[float], None], seconds: float) -> None:
+    """Let a clock jump from deadline to deadline as far as there are not too many.
+
+    Raises:
+        ValueError: time does not go back.
+    """
+    if seconds < 0:
+        raise ValueError(f"a clock cannot be advanced by {seconds:g} s")
+    step_min = max(_STEP_SECONDS_MIN, seconds / _STEPS_MAX)
+    left = seconds
+    while left > 0:
+        await wait_all_tasks_blocked()
+        next_deadline = trio.lowlevel.current_statistics().seconds_to_next_deadline
+        step = min(left, max(step_min, next_deadline))
+        jump(step)
+        left -= step
+    await wait_all_tasks_blocked()
 
 
 class MovableTime:

@@ -12,8 +12,9 @@ import trio
 from minikafka.testing.channel import CHANNEL_VARIABLE, pack, unpack
 
 from .clocks import MovableClock, MovableTime
-from .commands import Commands
+from .commands import AdvancingClock, Commands
 from .deafness import Deafness
+from .full_disk import FillableDisk
 from .interception import Interceptor, MutableTransport, TamperedConnection
 
 if TYPE_CHECKING:
@@ -22,17 +23,38 @@ if TYPE_CHECKING:
 _RECEIVE_BYTES = 65_536
 
 
-class TestCompanion:
+class Tampering:
+    """What can be tampered with in a broker, in whichever process.
+
+    Attributes:
+        disk: what has to hold its data directory.
+        deafness: makes the sockets with which it connects, if it is to be cut off.
+    """
+
+    def __init__(self) -> None:
+        self.disk = FillableDisk()
+        self.deafness = Deafness()
+        self._interceptor = Interceptor()
+
+    def connect(self, broker: Broker, client: socket.socket, peer: str) -> TamperedConnection:
+        """Make a client's connection."""
+        return TamperedConnection(broker, MutableTransport(client, peer), self._interceptor)
+
+    def commands(self, broker: Broker, clock: AdvancingClock) -> Commands:
+        """What a test may ask for."""
+        return Commands(broker, self._interceptor, clock, self.deafness, self.disk)
+
+
+class TestCompanion(Tampering):
     """See `minikafka.broker.run.Companion`; ``channel`` leads to the test."""
 
     __test__ = False  # pytest takes the name for a test's
 
     def __init__(self, channel: socket.socket) -> None:
+        super().__init__()
         self.trio_clock = MovableClock()
         self.clock = MovableTime(self.trio_clock)
         self._channel = channel
-        self._interceptor = Interceptor()
-        self._deafness = Deafness()
 
     @classmethod
     def from_environment(cls) -> TestCompanion:
@@ -49,14 +71,10 @@ class TestCompanion:
             )
         return cls(socket.socket(fileno=int(descriptor)))
 
-    def connect(self, broker: Broker, client: socket.socket, peer: str) -> TamperedConnection:
-        """Make a client's connection."""
-        return TamperedConnection(broker, MutableTransport(client, peer), self._interceptor)
-
     async def run(self, broker: Broker) -> None:
         """Do what the test asks for, one thing after the other; its end stops the broker."""
-        trio.socket.set_custom_socket_factory(self._deafness)
-        commands = Commands(broker, self._interceptor, self.trio_clock, self._deafness)
+        trio.socket.set_custom_socket_factory(self.deafness)
+        commands = self.commands(broker, self.trio_clock)
         self._channel.setblocking(False)
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(self._channel))
         received = bytearray()

@@ -73,7 +73,7 @@ class Deafness(trio.abc.SocketFactory):
     """
 
     def __init__(self) -> None:
-        self._is_deaf = False
+        self._is_deaf = False  # to peers, the only ones that this process connects to
 
     def socket(
         self,
@@ -87,21 +87,28 @@ class Deafness(trio.abc.SocketFactory):
             make_deaf(plain)
         return trio.socket.from_stdlib_socket(plain)
 
-    def cut_off(self) -> list[int]:
-        """Hear nothing at all any longer.
+    def cut_off(self, client_port: int, *, clients: bool, peers: bool) -> list[int]:
+        """Hear nothing any longer from clients, from other nodes, or from both.
+
+        Args:
+            client_port: where clients connect.
+            clients: be deaf to clients.
+            peers: be deaf to other nodes.
 
         Returns:
-            The ports of this side of the connections that it has made.
+            The ports of this side of what was cut.
 
         Raises:
             NotImplementedError: the system has no such filters.
         """
         _check_system()
-        self._is_deaf = True
+        self._is_deaf = self._is_deaf or peers
         ports: list[int] = []
         for one in sockets():
-            make_deaf(one)
-            ports.append(int(one.getsockname()[1]))
+            port = int(one.getsockname()[1])
+            if clients if port == client_port else peers:
+                make_deaf(one)
+                ports.append(port)
         return ports
 
     def ignore(self, ports: Collection[int]) -> None:

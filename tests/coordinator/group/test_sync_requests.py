@@ -3,7 +3,7 @@
 import pytest
 
 from minikafka.protocol.errors import ErrorCode
-from tests.coordinator.group.harness import REBALANCE_MS, Shell, subscription
+from tests.coordinator.group.harness import GROUP, REBALANCE_MS, Shell, subscription
 
 NEW = [("range", subscription("other"))]
 
@@ -260,3 +260,44 @@ def test_waiting_in_sync_keeps_a_session_alive(shell: Shell) -> None:
     assert waiting.response.assignment == b"two"
     shell.advance(9)
     assert shell.heartbeat(follower, generation) is ErrorCode.NONE
+
+
+# --- on command ---------------------------------------------------------------------------------
+
+
+def test_a_session_ends_on_command_though_heartbeats_came(shell: Shell) -> None:
+    generation, (leader, follower) = shell.stable_group()
+    assert shell.heartbeat(follower, generation) is ErrorCode.NONE
+    shell.carry_out(shell.shard.end_sessions(GROUP, follower, shell.now))
+    assert shell.heartbeat(follower, generation) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert shell.heartbeat(leader, generation) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_session_that_ends_on_command_may_be_waiting(shell: Shell) -> None:
+    generation, leader, follower = joined_group(shell)
+    waiting = shell.sync(follower, generation)
+    shell.carry_out(shell.shard.end_sessions(GROUP, follower, shell.now))
+    assert waiting.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert shell.sync(leader, generation).error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_session_of_nobody_does_not_end(shell: Shell) -> None:
+    _, (leader, _) = shell.stable_group()
+    with pytest.raises(ValueError, match=f"no member 'nobody'; it has .*{leader}"):
+        shell.shard.end_sessions(GROUP, "nobody", shell.now)
+    with pytest.raises(ValueError, match="no member 'nobody'; it has none"):
+        shell.shard.end_sessions("other", "nobody", shell.now)
+
+
+def test_a_group_rebalances_on_command(shell: Shell) -> None:
+    generation, members = shell.stable_group()
+    shell.carry_out(shell.shard.rebalance(GROUP, "a test", shell.now))
+    for member in members:
+        assert shell.heartbeat(member, generation) is ErrorCode.REBALANCE_IN_PROGRESS
+    calls = [shell.join(member) for member in members]
+    assert {call.response.generation_id for call in calls} == {generation + 1}
+
+
+def test_a_group_without_members_does_not_rebalance(shell: Shell) -> None:
+    with pytest.raises(ValueError, match="no members that could rebalance"):
+        shell.shard.rebalance(GROUP, "a test", shell.now)

@@ -142,3 +142,37 @@ def test_unused_ids_expire() -> None:
     coordinator.fail_over()
     assert coordinator.shard.entries() == []
     assert coordinator.init()[0] != producer[0]
+
+
+# --- on command ---------------------------------------------------------------------------------
+
+
+def test_a_transaction_times_out_on_command() -> None:
+    coordinator = Coordinator()
+    producer = coordinator.init(timeout_ms=10_000)
+    coordinator.add(producer, P0)
+    coordinator.carry_out(coordinator.shard.time_out(TID, coordinator.now))
+    assert [one.commits for one in coordinator.markers] == [False]
+    assert coordinator.end(producer).error_code is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_timeout_on_command_waits_for_the_write_before_it() -> None:
+    coordinator = Coordinator()
+    producer = coordinator.init(timeout_ms=10_000)
+    coordinator.commits_at_once = False
+    coordinator.begin(AddPartitions(TID, *producer, (P0,)))
+    coordinator.carry_out(coordinator.shard.time_out(TID, coordinator.now))
+    assert coordinator.markers == []
+    coordinator.commit()
+    coordinator.commits_at_once = True
+    coordinator.pass_time(1)
+    assert [one.commits for one in coordinator.markers] == [False]
+
+
+def test_only_an_open_transaction_times_out_on_command() -> None:
+    coordinator = Coordinator()
+    with pytest.raises(ValueError, match="no open transaction: it is unknown"):
+        coordinator.shard.time_out(TID, coordinator.now)
+    coordinator.init(timeout_ms=10_000)
+    with pytest.raises(ValueError, match="no open transaction: it is EMPTY"):
+        coordinator.shard.time_out(TID, coordinator.now)

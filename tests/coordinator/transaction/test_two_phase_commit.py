@@ -36,6 +36,8 @@ def test_prepared_transactions_do_not_time_out() -> None:
     coordinator.fail_over()
     coordinator.pass_time(30 * 86_400)
     assert coordinator.markers == []
+    with pytest.raises(ValueError, match="has no timeout"):
+        coordinator.shard.time_out(TID, coordinator.now)
     assert coordinator.end(producer, version=2).error_code is OK
 
 
