@@ -15,7 +15,7 @@ from minikafka.storage.index import (
     IndexEntry,
     SparseIndex,
 )
-from tests.storage.memory_disk import MemoryDisk
+from minikafka.testing.simulation.disk import MemoryDisk
 
 PATH = "d/0.index"
 

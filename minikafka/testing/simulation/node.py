@@ -9,16 +9,16 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from minikafka.broker import lifetime
-from minikafka.broker.broker import Broker
-from minikafka.broker.handlers.cluster_view import live_brokers
-from minikafka.broker.net.connection import Connection
-from minikafka.broker.opening import BrokerOptions, open_broker
-from minikafka.broker.settings.config import load_config
-from minikafka.broker.settings.node import Endpoint
-from minikafka.broker.transport.transport import ConnectionLostError, FilePayload
-from tests.simulation.brokers.network import HOST, Network, Note, SimulatedSocket, pass_time
-from tests.storage.memory_disk import MemoryDisk
+from ...broker import lifetime
+from ...broker.broker import Broker
+from ...broker.handlers.cluster_view import live_brokers
+from ...broker.net.connection import Connection
+from ...broker.opening import BrokerOptions, open_broker
+from ...broker.settings.config import load_config
+from ...broker.settings.node import Endpoint
+from ...broker.transport.transport import ConnectionLostError, FilePayload
+from .disk import MemoryDisk
+from .network import HOST, Network, Note, SimulatedSocket, pass_time
 
 PORT: Final = 9092
 INTERNAL_PORT: Final = 9090
@@ -202,4 +202,5 @@ class SimulatedNode:
 
 
 def host_of(node_id: int) -> str:
+    """The name of a broker's machine."""
     return f"broker{node_id}"

@@ -1,0 +1,1 @@
+"""Whole brokers on virtual time, with a simulated network and simulated disks."""
