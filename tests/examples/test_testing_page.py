@@ -15,6 +15,7 @@ TESTS = [block for block in BLOCKS if "def test_" in block]
 PROGRAMS = {
     "send_and_wait": "RecordMetadata(topic='orders'",
     "subprocess.run": "127.0.0.1:",
+    "simulation.run(": "broker 1 is killed, and starts 2 s later",
 }
 
 

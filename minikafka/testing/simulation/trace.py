@@ -63,18 +63,27 @@ def seeded(seed: int, trace: Trace) -> Generator[None]:
     before = core._ALLOW_DETERMINISTIC_SCHEDULING
     core._ALLOW_DETERMINISTIC_SCHEDULING = True
     core._r.seed(seed)
-    logger = logging.getLogger("minikafka")
-    level, disabled, propagates = logger.level, logging.root.manager.disable, logger.propagate
-    logger.addHandler(trace)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    logging.disable(logging.NOTSET)
+    root = logging.root.manager
+    disabled, root.disable = root.disable, logging.NOTSET
     try:
-        yield
+        with _logged("minikafka", trace), _logged("minikafka_client", trace):
+            yield
     finally:
         core._ALLOW_DETERMINISTIC_SCHEDULING = before
         core._r.seed()
+        root.disable = disabled
+
+
+@contextmanager
+def _logged(name: str, trace: Trace) -> Generator[None]:
+    logger = logging.getLogger(name)
+    level, propagates = logger.level, logger.propagate
+    logger.addHandler(trace)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
         logger.removeHandler(trace)
         logger.setLevel(level)
         logger.propagate = propagates
-        logging.disable(disabled)
