@@ -8,8 +8,10 @@ import sys
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import pairwise
 from random import Random, random
+from typing import Any
 
 import pytest
 import trio
@@ -24,7 +26,9 @@ from minikafka.testing.simulation import (
     LoseRequest,
     PauseProcess,
 )
-from minikafka_client import Consumer, Producer
+from minikafka.testing.simulation.network import pass_time
+from minikafka_client import Consumer, ConsumerRecord, Producer
+from minikafka_client.core.fetched import AbortedTransactions, ConsumedBatch
 
 Process = Callable[[simulation.Cluster], Awaitable[object]]
 
@@ -33,7 +37,7 @@ async def produce(cluster: simulation.Cluster, count: int = 5, pause_s: float = 
     async with Producer(cluster.bootstrap) as producer:
         for number in range(count):
             await producer.send_and_wait("t", b"%d" % number)
-            await trio.sleep(pause_s)
+            await pass_time(pause_s)
 
 
 async def consume(cluster: simulation.Cluster, **options: object) -> None:
@@ -110,7 +114,7 @@ def test_a_killed_process_runs_no_further_line_and_starts_again() -> None:
     async def process(cluster: simulation.Cluster) -> None:
         lines.append("starts")
         try:
-            await trio.sleep(1.5)
+            await pass_time(1.5)
             lines.append("is done")
         finally:
             lines.append("leaves")
@@ -134,7 +138,7 @@ def test_a_paused_process_finds_that_time_has_passed() -> None:
     async def process(cluster: simulation.Cluster) -> None:
         for _ in range(30):
             times.append(trio.current_time())
-            await trio.sleep(0.1)
+            await pass_time(0.1)
 
     pause = PauseProcess(at_s=1.0, for_s=5.0, process="p")
     simulation.run(program_of(p=process), faults=[pause])
@@ -182,7 +186,7 @@ def test_a_record_that_acks_1_lost_with_its_leader_is_lost() -> None:
         async with Producer(cluster.bootstrap, acks=1, enable_idempotence=False) as producer:
             for number in range(100):
                 await producer.send_and_wait("t", b"%d" % number)
-                await trio.sleep(0.02)
+                await pass_time(0.02)
 
     def faults(leader: int) -> list[simulation.Fault]:
         others = tuple(f"broker{one}" for one in (1, 2, 3) if one != leader)
@@ -251,7 +255,7 @@ def test_records_that_are_processed_out_of_order_are_reordered_unless_none_is_cl
 
 def test_an_error_of_the_program_is_a_crash_with_its_story() -> None:
     async def wrongly(cluster: simulation.Cluster) -> None:
-        await trio.sleep(1)
+        await pass_time(1)
         raise LookupError("no such order")
 
     report = simulation.run(program_of(p=wrongly), faults=())
@@ -279,7 +283,7 @@ def test_a_failure_is_shrunk_to_the_faults_that_matter() -> None:
         starts += 1
         if starts > 1:
             raise LookupError("a second life")
-        await trio.sleep(20)
+        await pass_time(20)
 
     def program() -> simulation.Program:
         async def fresh(cluster: simulation.Cluster) -> None:
@@ -299,3 +303,68 @@ def test_a_failure_is_shrunk_to_the_faults_that_matter() -> None:
     assert [type(one) for one in report.faults] == [KillProcess]
     assert report.faults[0].for_s < 1.0
     assert "with 1 of its 4 faults" in report.story
+
+
+# --- what consumers see --------------------------------------------------------------------------
+
+
+async def read_committed(cluster: simulation.Cluster) -> None:
+    async with Consumer(
+        cluster.bootstrap,
+        group_id="g",
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    ) as consumer:
+        await consumer.subscribe(["t"])
+        async for _ in consumer:
+            pass
+
+
+async def commit_and_abort(cluster: simulation.Cluster) -> None:
+    async with Producer(cluster.bootstrap, transactional_id="x") as producer:
+        for number in range(6):
+            with suppress(LookupError):
+                async with producer.transaction():
+                    await producer.send_and_wait("t", b"%d" % number)
+                    if number % 2:
+                        raise LookupError("abort it")
+
+
+def test_a_consumer_that_returns_aborted_records_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program = program_of(producer=commit_and_abort, consumer=read_committed)
+    report = simulation.run(program, faults=(), guarantee="exactly_once")
+    assert report.is_good, report
+    assert report.counts["consumed"] == 3
+    monkeypatch.setattr(AbortedTransactions, "hides", lambda _, header, __: header.is_control)
+    report = simulation.run(program, faults=(), guarantee="exactly_once")
+    assert "aborted read" in kinds(report)
+
+
+def test_a_consumer_that_skips_records_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    records: Any = vars(ConsumedBatch)["records"]
+
+    def all_but_one(run: ConsumedBatch) -> list[ConsumerRecord]:
+        return [one for one in records.func(run) if one.offset != 2]
+
+    skipping = property(all_but_one)
+    monkeypatch.setattr(ConsumedBatch, "records", skipping)
+    program = program_of(producer=produce, consumer=read_committed)
+    assert kinds(simulation.run(program, faults=())) == {"torn read"}
+
+
+# --- other libraries -----------------------------------------------------------------------------
+
+
+def test_any_connection_of_trio_is_a_simulated_one() -> None:
+    answers: list[bytes] = []
+
+    async def ask(cluster: simulation.Cluster) -> None:
+        stream = await trio.open_tcp_stream("broker1", 9092)
+        async with stream:
+            await stream.send_all(bytes.fromhex("0000000a 0012 0000 00000007 0000"))
+            answers.append(await stream.receive_some(8))
+
+    simulation.run(program_of(p=ask), faults=())
+    assert answers[0][4:] == (7).to_bytes(4, "big")
