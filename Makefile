@@ -93,6 +93,7 @@ simulate: $(DEV_ENV)  ## run SEEDS=1000 seeds of each simulation, beginning with
 	$(BIN)/python -m tests.simulation.transactions --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.brokers --seeds $(BROKER_SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.brokers.transactions --seeds $(BROKER_SEEDS) --first $(FIRST)
+	$(BIN)/python -m tests.simulation.programs --seeds $(BROKER_SEEDS) --first $(FIRST)
 
 .PHONY: failpoints
 failpoints: $(DEV_ENV)  ## kill, stop and fail a broker at each failpoint that clients pass

@@ -1,8 +1,8 @@
 """Fixtures for tests that need a Kafka.
 
 pytest finds them by itself once minikafka is installed: ``kafka_broker``, ``kafka_cluster``,
-``kafka_topic`` and ``kafka_clean``. Nothing is started, and next to nothing is imported, before a
-test uses one. ``docs/testing.md`` has recipes.
+``kafka_topic``, ``kafka_clean`` and ``kafka_simulation``. Nothing is started, and next to nothing
+is imported, before a test uses one. ``docs/testing.md`` has recipes.
 
 With ``--kafka-bootstrap HOST:PORT`` the same tests run against another Kafka; those that need what
 only ours can do (faults, time, a reset) are skipped then.
@@ -13,7 +13,8 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Generator
+import sys
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -21,6 +22,7 @@ import pytest
 if TYPE_CHECKING:
     from minikafka.testing import Broker, Cluster
     from minikafka.testing.faults import Controlled
+    from minikafka.testing.simulation import Fault, Faults, Guarantee, Program
 
 _TOPIC_NAME_LENGTH_MAX = 100
 _LOG_CHARACTERS_MAX = 20_000
@@ -58,6 +60,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kafka-bootstrap",
         metavar="HOST:PORT,...",
         help="use this Kafka, and start none; tests of faults and time are skipped",
+    )
+    group.addoption(
+        "--kafka-seeds",
+        type=int,
+        metavar="N",
+        help="run each simulation (kafka_simulation) with seeds 0 to N-1",
+    )
+    group.addoption(
+        "--kafka-seed",
+        type=int,
+        metavar="SEED",
+        help="run each simulation (kafka_simulation) with this seed only, and print its story",
     )
     parser.addini("kafka_set", "settings of brokers that fixtures start, one a line", "linelist")
     parser.addini("kafka_bootstrap", "use this Kafka, and start none", default="")
@@ -163,6 +177,63 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if "kafka_clean" in names:
         names.remove("kafka_clean")
         names.insert(0, "kafka_clean")
+
+
+class KafkaSimulation:
+    """Simulates programs, as the command line says: what ``kafka_simulation`` is."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+
+    def __call__(
+        self,
+        program: Program,
+        *,
+        seeds: int = 20,
+        faults: Faults | Sequence[Fault] | None = None,
+        guarantee: Guarantee = "at_least_once",
+        in_order: bool = True,
+        settings: Mapping[str, str | int | float | bool] | None = None,
+    ) -> None:
+        """Run a program with many seeds; the test fails with the story of the first that fails.
+
+        The arguments are those of `minikafka.testing.simulation.check`; ``--kafka-seeds`` and
+        ``--kafka-seed`` replace ``seeds``.
+        """
+        from minikafka.testing import simulation
+
+        count: int | None = self._item.config.getoption("--kafka-seeds")
+        seed: int | None = self._item.config.getoption("--kafka-seed")
+        failure = ""
+        try:
+            simulation.check(
+                program,
+                seeds=(seeds if count is None else count) if seed is None else [seed],
+                faults=simulation.Faults() if faults is None else faults,
+                guarantee=guarantee,
+                in_order=in_order,
+                settings=settings,
+                on_run=None if seed is None else self._print,
+            )
+        except simulation.SimulationFailed as failed:
+            again = f"pytest --kafka-seed {failed.report.seed} '{self._item.nodeid}'"
+            failure = f"{failed}\nrepeat it: {again}"
+        if failure:
+            pytest.fail(failure, pytrace=False)
+
+    def _print(self, report: object) -> None:
+        capture: Any = self._item.config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled():
+            sys.stdout.write(f"\n{report}\n")
+
+
+@pytest.fixture
+def kafka_simulation(request: pytest.FixtureRequest) -> KafkaSimulation:
+    """Runs a trio program against simulated brokers: ``kafka_simulation(program, seeds=50)``.
+
+    See `minikafka.testing.simulation`. No broker is started; time passes only inside.
+    """
+    return KafkaSimulation(request.node)
 
 
 # --- between tests, and when one fails ---

@@ -33,8 +33,8 @@ from minikafka.consensus.messages import (
     VoteResponse,
 )
 from minikafka.storage.checked_file import encode_checked
+from minikafka.testing.simulation.disk import MemoryDisk
 from tests.consensus import machines
-from tests.storage.memory_disk import MemoryDisk
 
 NEW = b"a new directory."
 FOUNDERS = (DirectoryOf(1, NEW), DirectoryOf(2, b"two"), DirectoryOf(3, b"three"))

@@ -27,8 +27,8 @@ from minikafka.consensus.snapshot import encode_snapshot
 from minikafka.storage.checked_file import DamagedFile
 from minikafka.storage.errors import StorageError, WrongDataDirectory
 from minikafka.storage.record_log import DamagedRecordLog
+from minikafka.testing.simulation.disk import MemoryDisk
 from tests.consensus.machines import entries, epochs_of
-from tests.storage.memory_disk import MemoryDisk
 
 THREE = QuorumConfig(1, frozenset({1, 2, 3}), log_memory_size_bytes_max=60)
 ALONE = QuorumConfig(1, frozenset({1}))

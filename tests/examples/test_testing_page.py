@@ -18,6 +18,7 @@ PROGRAMS = {
     "print(producer.send_and_wait": "RecordMetadata(topic='orders'",
     "subprocess.run": "127.0.0.1:",
     "trio.run": "1 retry",
+    "simulation.run(": "broker 1 is killed, and starts 2 s later",
 }
 
 

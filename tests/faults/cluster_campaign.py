@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minikafka import testing
+from minikafka.testing.history.anomalies import Anomaly
 from minikafka_client import NewTopic
 from minikafka_client.sync import AdminClient
 from tests.faults import cluster_clients
 from tests.faults.cluster_load import ClusterLoad
 from tests.faults.cluster_nemesis import Nemesis
-from tests.history.anomalies import Anomaly
 from tests.kit.live import check_logs
 
 TOPIC = "kept"

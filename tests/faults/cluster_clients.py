@@ -8,11 +8,11 @@ from typing import Any, Literal
 import confluent_kafka
 import trio
 
+from minikafka.testing.history.operations import Key, Value
+from minikafka.testing.history.recording import Recorded
 from minikafka_client import Consumer, KafkaError, Producer, TopicPartition
 from minikafka_client.trio_api.delivery import Delivery
 from tests.faults.cluster_load import Client, Reader, Writer, by_partition
-from tests.history.operations import Key, Value
-from tests.history.recording import Recorded
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
 

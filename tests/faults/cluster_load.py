@@ -14,11 +14,11 @@ from pathlib import Path
 
 import trio
 
+from minikafka.testing.history.anomalies import Anomaly
+from minikafka.testing.history.checker import Report, check_history
+from minikafka.testing.history.operations import Assign, Key, Value
+from minikafka.testing.history.recording import Recorder, save_history
 from minikafka_client import Consumer, ConsumerRecord, TopicPartition
-from tests.history.anomalies import Anomaly
-from tests.history.checker import Report, check_history
-from tests.history.operations import Assign, Key, Value
-from tests.history.recording import Recorder, save_history
 from tests.kit.waiting import Progress
 
 LAST_READER = "last reader"

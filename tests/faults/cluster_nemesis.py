@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from minikafka.cli.cluster.report import ClusterReport, fetch_report
 from minikafka.testing import Cluster
+from minikafka.testing.history.operations import Key
 from minikafka_client import KafkaError
 from minikafka_client.sync import AdminClient
-from tests.history.operations import Key
 from tests.kit.waiting import look_until
 
 _PATIENCE_MS = 3000

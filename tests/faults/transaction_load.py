@@ -12,12 +12,12 @@ from pathlib import Path
 
 import trio
 
+from minikafka.testing.history.checker import Report, check_history
+from minikafka.testing.history.operations import Assign, Key, Poll, Send, Value
+from minikafka.testing.history.recording import Recorded, Recorder, save_history
 from minikafka_client import Consumer, TopicPartition
 from tests.faults.cluster_clients import ConfluentReader, IsolationLevel, OurReader
 from tests.faults.cluster_load import LAST_READER, Client, ClusterLoad, Writer, by_partition
-from tests.history.checker import Report, check_history
-from tests.history.operations import Assign, Key, Poll, Send, Value
-from tests.history.recording import Recorded, Recorder, save_history
 
 _PATIENCE_S = 120
 

@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tests.history.anomalies import Anomaly
-from tests.history.operations import (
+from minikafka.testing.history.anomalies import Anomaly
+from minikafka.testing.history.operations import (
     Crash,
     Event,
     Key,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 
-from tests.history.operations import (
+from minikafka.testing.history.operations import (
     Assign,
     Crash,
     Event,

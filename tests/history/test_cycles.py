@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.history.cycles import Edge, cycles
+from minikafka.testing.history.cycles import Edge, cycles
 
 graphs = st.lists(
     st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda edge: edge[0] != edge[1]),

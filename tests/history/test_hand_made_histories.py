@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.history.anomalies import Anomaly
-from tests.history.checker import Report, check_history
-from tests.history.operations import (
+from minikafka.testing.history.anomalies import Anomaly
+from minikafka.testing.history.checker import Report, check_history
+from minikafka.testing.history.operations import (
     Assign,
     Crash,
     Event,

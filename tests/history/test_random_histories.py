@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.history.anomalies import ALWAYS_ALLOWED, Anomaly
-from tests.history.checker import check_history
+from minikafka.testing.history.anomalies import ALWAYS_ALLOWED, Anomaly
+from minikafka.testing.history.checker import check_history
 from tests.history.faults import FAULTS
 from tests.history.model import Model
 

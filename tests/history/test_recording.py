@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.history.checker import check_history
-from tests.history.operations import Assign, Crash, Operation, Outcome, Poll, Send
-from tests.history.recording import Recorder, save_history
+from minikafka.testing.history.checker import check_history
+from minikafka.testing.history.operations import Assign, Crash, Operation, Outcome, Poll, Send
+from minikafka.testing.history.recording import Recorder, save_history
 
 A = ("a", 0)
 

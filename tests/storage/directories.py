@@ -5,8 +5,8 @@ from random import Random
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_directory import LogDirectory
+from minikafka.testing.simulation.disk import MemoryDisk
 from tests.storage.batches import NOW_MS, batch_of, value_at
-from tests.storage.memory_disk import MemoryDisk
 
 CONFIG = LogConfig(segment_bytes=300)
 ID = b"i" * 16

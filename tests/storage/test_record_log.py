@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 )
 
 from minikafka.storage.record_log import DamagedRecordLog, RecordLog
-from tests.storage.memory_disk import MemoryDisk
+from minikafka.testing.simulation.disk import MemoryDisk
 
 PATH = "d/metadata.log"
 

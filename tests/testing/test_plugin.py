@@ -188,3 +188,37 @@ def test():
 """
     done = run(tmp_path, content, "-p", "no:trio")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+SIMULATED = """
+import trio
+from minikafka_client import Producer
+
+async def take_orders(cluster):
+    async with Producer(cluster.bootstrap) as producer:
+        await producer.send_and_wait("orders", b"first")
+        if cluster.seed == 1:
+            raise LookupError("seed 1 is not liked")
+
+async def program(cluster):
+    await cluster.create_topic("orders")
+    cluster.start_soon("web", take_orders)
+
+def test_orders(kafka_simulation):
+    kafka_simulation(program, seeds=3)
+"""
+
+
+def test_a_simulation_fails_with_a_story_and_how_to_repeat_it(tmp_path: Path) -> None:
+    done = run(tmp_path, SIMULATED)
+    assert "web: LookupError: seed 1 is not liked" in done.stdout
+    assert "seed 1 with 0 of its" in done.stdout
+    assert "repeat it: pytest --kafka-seed 1 'test_other.py::test_orders'" in done.stdout
+
+
+def test_the_command_line_says_which_seeds_are_simulated(tmp_path: Path) -> None:
+    few = run(tmp_path, SIMULATED, "--kafka-seeds=1")
+    assert "1 passed" in few.stdout
+    one = run(tmp_path, SIMULATED, "--kafka-seed=2")
+    assert "seed 2: everything holds" in one.stdout
+    assert "web is done" in one.stdout

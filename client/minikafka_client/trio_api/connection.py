@@ -13,7 +13,7 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import trio
 
@@ -49,9 +49,7 @@ class Connection:
         self._unsent_without_response: list[OnSent] = []
         self._has_unsent = trio.Event()
         self._is_writing = False
-        self._socket = (
-            stream.socket if isinstance(stream, trio.SocketStream) and SOCKETS_ARE_FILES else None
-        )
+        self._socket = stream.socket if _is_a_file(stream) else None
         self._now = trio.lowlevel.current_clock().current_time
         self._tasks = trio.CancelScope()
         self._timer = trio.CancelScope()
@@ -220,9 +218,19 @@ def _receiver(stream: trio.abc.Stream, frames: FrameBuffer) -> Callable[[], Awai
     """``await receive() -> size_bytes``, without a copy where the stream is a plain socket."""
     if not isinstance(stream, trio.SocketStream):
         return partial(_receive_copied, stream, frames)
-    if not SOCKETS_ARE_FILES:
+    if not _is_a_file(stream):
         return lambda: stream.socket.recv_into(frames.space())
     return partial(_receive_when_readable, stream.socket.fileno(), frames)
+
+
+def _is_a_file(stream: trio.abc.Stream) -> TypeGuard[trio.SocketStream]:
+    """Whether it can be read and written by descriptor.
+
+    Not on every system, and not where another socket factory stands in for trio's (a simulation).
+    """
+    if not isinstance(stream, trio.SocketStream) or not SOCKETS_ARE_FILES:
+        return False
+    return stream.socket.fileno() >= 0
 
 
 async def _receive_copied(stream: trio.abc.Stream, frames: FrameBuffer) -> int:

@@ -37,7 +37,7 @@ from minikafka.consensus.messages import (
     VoteResponse,
 )
 from minikafka.consensus.snapshot import decode_snapshot, encode_snapshot
-from tests.storage.memory_disk import MemoryDisk
+from minikafka.testing.simulation.disk import MemoryDisk
 
 VERSIONS: Final = sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
 LATEST: Final = "0.1.0-directories"

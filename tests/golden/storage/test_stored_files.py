@@ -23,8 +23,8 @@ from minikafka.storage.producer_state import ActiveProducer, ProducerStateManage
 from minikafka.storage.record_log import RecordLog
 from minikafka.storage.repair import QuarantinedRange
 from minikafka.storage.transactions import AbortedTransaction
+from minikafka.testing.simulation.disk import MemoryDisk
 from tests.storage.batches import NOW_MS, value_at, values_by_offset
-from tests.storage.memory_disk import MemoryDisk
 
 TOPIC_ID = bytes(range(16))
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"

@@ -21,6 +21,8 @@ from minikafka.protocol.messages import (
 )
 from minikafka.protocol.records import encode_batch
 from minikafka.protocol.schema import Request, Response
+from minikafka.testing.simulation.network import HOST, Network, Note, SimulatedSocket, pass_time
+from minikafka.testing.simulation.node import PORT, SimulatedClock, host_of
 from tests.kit.wire import (
     WireClient,
     creatable,
@@ -29,8 +31,6 @@ from tests.kit.wire import (
     produce_request,
     records_of,
 )
-from tests.simulation.brokers.network import HOST, Network, Note, SimulatedSocket, pass_time
-from tests.simulation.brokers.node import PORT, SimulatedClock, host_of
 from tests.simulation.brokers.observation import Observer
 from tests.simulation.kit.invariants import InvariantViolated
 

@@ -13,10 +13,10 @@ from minikafka.protocol.records import (
     decode_records,
     iter_batches,
 )
-from tests.history.recording import Recorder
+from minikafka.testing.history.recording import Recorder
+from minikafka.testing.simulation.network import HOST, Network, Note
 from tests.kit.wire import fetch_request
 from tests.simulation.brokers.clients import Client, NoAnswerError
-from tests.simulation.brokers.network import HOST, Network, Note
 
 OUTPUT: Final = "o"
 """The topic that transactions write to."""

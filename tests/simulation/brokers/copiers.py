@@ -11,11 +11,11 @@ import trio
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import offset_fetch
-from tests.history.operations import Poll, Send
-from tests.history.recording import Recorded, Recorder
+from minikafka.testing.history.operations import Poll, Send
+from minikafka.testing.history.recording import Recorded, Recorder
+from minikafka.testing.simulation.network import HOST, Network, Note
 from tests.simulation.brokers.clients import PARTITIONS, TOPIC, NoAnswerError
 from tests.simulation.brokers.committed_reading import OUTPUT
-from tests.simulation.brokers.network import HOST, Network, Note
 from tests.simulation.brokers.transactional import (
     GROUP,
     AbortError,

@@ -21,7 +21,7 @@ from minikafka.broker.replicas.partition import Partition, PartitionHost
 from minikafka.broker.replicas.topic_state import TopicState
 from minikafka.metadata.records import MetadataRecord, PartitionRecord, decode_decision
 from minikafka.storage.log import Log
-from tests.simulation.brokers.network import Note
+from minikafka.testing.simulation.network import Note
 from tests.simulation.kit.invariants import require
 from tests.simulation.kit.partition import ObservedPartition, Replicas, batches_of
 from tests.simulation.kit.truth import Decided, Truth

@@ -12,20 +12,27 @@ sync: if all brokers were down before its loss is decided, it would be unknown w
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import logging
 import random
-from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager, suppress
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 import trio
 import trio.testing
 
-from minikafka.protocol.records import decode_records, iter_batches
 from minikafka.storage.log import Log
+from minikafka.testing.simulation.machines import (
+    ELECTION_SECONDS,
+    NODES,
+    SESSION_SECONDS,
+    SETTINGS,
+    Machines,
+    content_of,
+    records_in,
+)
+from minikafka.testing.simulation.network import HOST, Sockets, pass_time
+from minikafka.testing.simulation.node import SimulatedNode
+from minikafka.testing.simulation.trace import Trace, seeded
 from tests.simulation.brokers.clients import (
     HASTY_TOPIC,
     PARTITIONS,
@@ -36,88 +43,36 @@ from tests.simulation.brokers.clients import (
     Reader,
     Writer,
 )
-from tests.simulation.brokers.network import HOST, Network, Sockets, pass_time
-from tests.simulation.brokers.node import INTERNAL_PORT, SimulatedNode, host_of
 from tests.simulation.brokers.observation import Observer
 from tests.simulation.kit.invariants import InvariantViolated
 from tests.simulation.kit.run import Outcome, traced
 
 MODULE: Final = "tests.simulation.brokers"
 FAULT_SECONDS: Final = 30.0
-NODES: Final = 3
-VOTERS: Final = ",".join(f"{one}@{host_of(one)}:{INTERNAL_PORT}" for one in range(1, NODES + 1))
-SESSION_SECONDS: Final = 3
-ELECTION_SECONDS: Final = 1
 DEPOSED_SECONDS_MAX: Final = SESSION_SECONDS + ELECTION_SECONDS
 """A broker that nobody tells that it was deposed goes on for its session, which a controller that
 does not know that it was deposed confirms for as long as an election takes otherwise.
 """
-SETTINGS: Final = (
-    f"controller.quorum.voters={VOTERS}",
-    f"controller.quorum.election.timeout.ms={ELECTION_SECONDS * 1000}",
-    f"broker.session.timeout.ms={SESSION_SECONDS * 1000}",
-    "broker.heartbeat.interval.ms=500",
-    "replica.lag.time.max.ms=2000",
-    "min.insync.replicas=2",
-    "group.initial.rebalance.delay.ms=0",
-    "offsets.topic.num.partitions=2",
-    "offsets.topic.replication.factor=3",
-    "transaction.state.log.num.partitions=1",
-    "minikafka.log.reopen.interval.ms=5000",
-)
 START_SECONDS_MAX: Final = 60.0
 HEAL_SECONDS_MAX: Final = 120.0
-_TRACE_LINES_MAX: Final = 400
 _LOOK_SECONDS: Final = 0.1
 KINDS: Final = ("kill", "power", "start", "start", "cut", "isolate", "reject", "heal", "heal")
 """What goes wrong."""
 
 
-class _Trace(logging.Handler, trio.abc.Instrument):
-    """Events as people read them, and a hash of everything that runs."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self.lines: deque[str] = deque(maxlen=_TRACE_LINES_MAX)
-        self._hash = hashlib.sha256()
-
-    def note(self, text: str) -> None:
-        line = f"{_now():9.4f}  {text}"
-        self.lines.append(line)
-        self._hash.update(line.encode())
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.note(f"[{HOST.get('')}] {record.getMessage()}")
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._hash.update(f"{_now()!r} {task.name}\n".encode())
-
-    def text(self) -> str:
-        return "\n".join(self.lines)
-
-    @property
-    def fingerprint(self) -> str:
-        return self._hash.hexdigest()
-
-
-def _now() -> float:
-    with suppress(RuntimeError):
-        return trio.current_time()
-    return 0.0
-
-
 class Simulation:
-    settings: tuple[str, ...] = SETTINGS
+    settings: Sequence[str] = SETTINGS
     module = MODULE
 
     def __init__(self, seed: int, fault_seconds: float) -> None:
         self.seed = seed
-        self.trace = _Trace()
+        self.trace = Trace()
         self.dice = random.Random(f"faults {seed}")
         self.faults: Counter[str] = Counter()
         note = self.trace.note
-        network = self.network = Network(random.Random(f"network {seed}"))
-        self.nodes = [SimulatedNode(one, seed, network, note) for one in range(1, NODES + 1)]
+        self.machines = Machines(seed, note, self.settings)
+        network = self.network = self.machines.network
+        self.nodes = self.machines.nodes
         self.writers = [Writer(one, seed, network, note, NODES) for one in range(PARTITIONS)]
         self.readers = [Reader(one, seed, network, note, NODES) for one in range(PARTITIONS)]
         self.hasty_writers = [
@@ -146,8 +101,7 @@ class Simulation:
         Sockets(self.network).install()
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            for node in self.nodes:
-                self._start(node)
+            self.machines.start_all(nursery)
             with trio.fail_after(START_SECONDS_MAX):
                 HOST.set("admin")
                 await self._create_topics()
@@ -170,18 +124,18 @@ class Simulation:
 
     async def _go_wrong(self) -> None:
         dice = self.dice
-        if self._are_all_in_sync():
+        if self.machines.are_all_in_sync():
             self._damaged = None
         up = [one for one in self.nodes if one.is_running]
         stopped = [one for one in self.nodes if not one.is_running]
         kind = dice.choice(KINDS)
         if kind == "kill" and up and self._may_kill():
             await self._kill(dice.choice(up), power_loss=False)
-        elif kind == "power" and self._are_all_in_sync():
+        elif kind == "power" and self.machines.are_all_in_sync():
             self._damaged = dice.choice(up)
             await self._kill(self._damaged, power_loss=True)
         elif kind == "start" and stopped:
-            self._start(dice.choice(stopped))
+            self.machines.start(dice.choice(stopped))
         elif kind == "cut":
             self._cut(*dice.sample(self.hosts, 2))
         elif kind == "isolate":
@@ -206,42 +160,16 @@ class Simulation:
         self.faults[kind] += 1
 
     def _may_kill(self) -> bool:
-        damaged = self._damaged
-        return damaged is None or not any(
-            damaged.node_id in partition.in_sync_replicas
-            for node in self.nodes
-            if node.is_serving and node is not damaged
-            for topic in node.broker.image.topics.values()
-            for partition in topic.partitions
-        )
+        return self._damaged is None or not self.machines.counts_as_in_sync(self._damaged)
 
     def _cut(self, source: str, target: str) -> None:
         self.trace.note(f"cut {source} -> {target}")
         self.network.cut(source, target)
 
     async def _kill(self, node: SimulatedNode, *, power_loss: bool) -> None:
-        self.trace.note(f"{'power loss' if power_loss else 'kill'} of {node.host}")
         if power_loss:
             self.observer.lost_power(node.node_id)
-        await node.kill(power_loss=power_loss)
-
-    def _start(self, node: SimulatedNode) -> None:
-        self.trace.note(f"start {node.host}")
-        node.is_running = True
-        node.power_up()
-        self._nursery.start_soon(node.run, self.settings)
-
-    def _are_all_in_sync(self) -> bool:
-        return all(
-            node.is_serving
-            and len(node.live()) == NODES
-            and all(
-                len(partition.in_sync_replicas) == NODES
-                for topic in node.broker.image.topics.values()
-                for partition in topic.partitions
-            )
-            for node in self.nodes
-        )
+        await self.machines.kill(node, power_loss=power_loss)
 
     # --- the end -------------------------------------------------------------------------------
 
@@ -249,9 +177,7 @@ class Simulation:
         """Everything works again: writers make progress, and all replicas become equal."""
         self.trace.note("everything is healed")
         self.network.heal()
-        for node in self.nodes:
-            if not node.is_running:
-                self._start(node)
+        self.machines.start_missing()
         before = [len(one.acknowledged) for one in self.writers]
         committed = self.committer.committed
         await self._until(
@@ -269,8 +195,8 @@ class Simulation:
         await self._until(
             "the last batches are taken", lambda: not any(one.pending for one in self.writers)
         )
-        await self._until("all replicas are in sync", self._are_all_in_sync)
-        await self._until("all replicas are equally long", self._are_equally_long)
+        await self._until("all replicas are in sync", self.machines.are_all_in_sync)
+        await self._until("all replicas are equally long", self.machines.are_equally_long)
         await self._until("readers read to the end", self._is_all_read)
         for reader in self.readers:
             reader.is_done = True
@@ -285,19 +211,6 @@ class Simulation:
             self.trace.note(node.describe())
         raise InvariantViolated("liveness", f"{HEAL_SECONDS_MAX:g} s after the end: not {wanted}")
 
-    def _logs(self) -> Generator[tuple[str, list[Log]]]:
-        image = self.nodes[0].broker.image
-        for name, topic in image.topics.items():
-            for number in range(len(topic.partitions)):
-                logs = [one.broker.partitions[name, number].log for one in self.nodes]
-                yield f"{name}-{number}", logs
-
-    def _are_equally_long(self) -> bool:
-        return all(
-            len({one.log_end_offset for one in logs} | {one.high_watermark for one in logs}) == 1
-            for _, logs in self._logs()
-        )
-
     def _is_all_read(self) -> bool:
         return all(
             one.read[-1:] == writer.acknowledged[-1:]
@@ -306,18 +219,20 @@ class Simulation:
 
     def _compared(self) -> Iterable[tuple[str, list[Log]]]:
         """Replicas that have to be equal, batch by batch."""
-        return self._logs()
+        return self.machines.logs()
 
     def _judge(self) -> None:
         for name, logs in self._compared():
-            contents = [_content(one) for one in logs]
+            contents = [content_of(one) for one in logs]
             if contents.count(contents[0]) != len(contents):
                 raise InvariantViolated(
                     "equal replicas", f"those of {name} are equally long, and differ"
                 )
         for writer, reader in zip(self.writers, self.readers, strict=True):
             partition = self.nodes[0].broker.partitions[TOPIC, writer.partition]
-            found = _records(_content(partition.log))
+            found = [
+                (one.offset, one.value or b"") for one in records_in(content_of(partition.log))
+            ]
             if found != writer.acknowledged:
                 raise InvariantViolated(
                     "acknowledged is kept",
@@ -330,54 +245,11 @@ class Simulation:
                 )
 
 
-def _content(log: Log) -> bytes:
-    content = b""
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        found = log.read(offset, size_bytes_max=10**6, upper_bound_offset=log.log_end_offset)
-        assert found.records is not None
-        content += found.records.read()
-        offset = found.next_offset
-    return content
-
-
-def _records(content: bytes) -> list[tuple[int, bytes]]:
-    return [
-        (record.offset, record.value or b"")
-        for position, _ in iter_batches(content)
-        for record in decode_records(content, position)
-    ]
-
-
 def _difference(expected: list[tuple[int, bytes]], found: list[tuple[int, bytes]]) -> str:
     for one, other in zip(expected, found, strict=False):
         if one != other:
             return f"{other} found where {one} was expected"
     return f"{len(found)} records found where {len(expected)} were expected"
-
-
-@contextmanager
-def _seeded(seed: int, trace: _Trace) -> Generator[None]:
-    """Trio's schedule follows from the seed, and minikafka's log goes into the trace."""
-    core: Any = importlib.import_module("trio._core._run")
-    before = core._ALLOW_DETERMINISTIC_SCHEDULING
-    core._ALLOW_DETERMINISTIC_SCHEDULING = True
-    core._r.seed(seed)
-    logger = logging.getLogger("minikafka")
-    level, disabled, propagates = logger.level, logging.root.manager.disable, logger.propagate
-    logger.addHandler(trace)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    logging.disable(logging.NOTSET)
-    try:
-        yield
-    finally:
-        core._ALLOW_DETERMINISTIC_SCHEDULING = before
-        core._r.seed()
-        logger.removeHandler(trace)
-        logger.setLevel(level)
-        logger.propagate = propagates
-        logging.disable(disabled)
 
 
 def play(simulation: Simulation) -> float:
@@ -389,7 +261,7 @@ def play(simulation: Simulation) -> float:
     seed, trace = simulation.seed, simulation.trace
     with (
         traced(simulation.module, seed, trace.text),
-        _seeded(seed, trace),
+        seeded(seed, trace),
         simulation.observer.installed(),
     ):
         return trio.run(

@@ -23,11 +23,11 @@ from minikafka.protocol.messages import (
 )
 from minikafka.protocol.records import encode_batch
 from minikafka.protocol.schema import Request, Response
+from minikafka.testing.simulation.network import HOST, Network, Note, pass_time
+from minikafka.testing.simulation.node import WALL_MS_FIRST
 from tests.kit.wire import produce_request
 from tests.simulation.brokers.clients import TOPIC, Client, NoAnswerError
 from tests.simulation.brokers.committed_reading import OUTPUT, CommittedReading
-from tests.simulation.brokers.network import HOST, Network, Note, pass_time
-from tests.simulation.brokers.node import WALL_MS_FIRST
 
 GROUP: Final = "copy"
 TIMEOUT_MS: Final = 6_000

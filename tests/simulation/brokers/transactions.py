@@ -28,19 +28,15 @@ from minikafka.broker.coordinators.markers import TRANSACTIONS_TOPIC, Marker
 from minikafka.coordinator.transaction import TopicPartition
 from minikafka.protocol.errors import ErrorCode
 from minikafka.storage.log import Log
-from tests.history.checker import check_history
-from tests.history.operations import Assign
-from tests.history.recording import Recorder
+from minikafka.testing.history.checker import check_history
+from minikafka.testing.history.operations import Assign
+from minikafka.testing.history.recording import Recorder
+from minikafka.testing.simulation.machines import NODES, SETTINGS
+from minikafka.testing.simulation.network import pass_time
 from tests.simulation.brokers.clients import PARTITIONS
 from tests.simulation.brokers.committed_reading import OUTPUT, CommittedReader
 from tests.simulation.brokers.copiers import Copier
-from tests.simulation.brokers.network import pass_time
-from tests.simulation.brokers.simulation import (
-    NODES,
-    SETTINGS,
-    Simulation,
-    play,
-)
+from tests.simulation.brokers.simulation import Simulation, play
 from tests.simulation.kit.command import run_seeds
 from tests.simulation.kit.invariants import InvariantViolated
 from tests.simulation.kit.run import Outcome
@@ -208,7 +204,7 @@ class TransactionSimulation(Simulation):
     def _is_all_stable(self) -> bool:
         return all(
             log.last_stable_offset == log.log_end_offset
-            for name, logs in self._logs()
+            for name, logs in self.machines.logs()
             if not name.startswith(TRANSACTIONS_TOPIC)
             for log in logs
         )
@@ -249,7 +245,7 @@ class TransactionSimulation(Simulation):
 
     def _compared(self) -> Iterable[tuple[str, list[Log]]]:
         # Each replica compacts for itself.
-        return (one for one in self._logs() if not one[0].startswith("__"))
+        return (one for one in self.machines.logs() if not one[0].startswith("__"))
 
     def _judge(self) -> None:
         report = check_history(self.recorder.history())

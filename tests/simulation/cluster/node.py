@@ -19,6 +19,7 @@ from minikafka.metadata.records import (
 from minikafka.metadata.replication_rules import ReplicationRules
 from minikafka.replication import EligibleBrokers, ProposeIsr
 from minikafka.storage.log_directory import LogDirectory
+from minikafka.testing.simulation.disk import MemoryDisk
 from tests.simulation.cluster.controller import CONTROLLER, TOPIC, TOPIC_ID
 from tests.simulation.cluster.messages import (
     Alter,
@@ -40,7 +41,6 @@ from tests.simulation.kit.invariants import require
 from tests.simulation.kit.partition import Replicas
 from tests.simulation.kit.truth import Decided, Entry
 from tests.simulation.kit.world import World
-from tests.storage.memory_disk import MemoryDisk
 
 HEARTBEAT_S = 1.5
 REGISTER_AGAIN_S = 1.0

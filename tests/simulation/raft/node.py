@@ -34,10 +34,10 @@ from minikafka.consensus import (
 )
 from minikafka.consensus.messages import AppendResponse, VoteRequest, VoteResponse
 from minikafka.storage.errors import StorageError
+from minikafka.testing.simulation.disk import MemoryDisk
 from tests.simulation.kit.invariants import InvariantViolated, require
 from tests.simulation.kit.world import World
 from tests.simulation.raft.invariants import Observations
-from tests.storage.memory_disk import MemoryDisk
 
 DIRECTORY = "quorum"
 INBOX_MAX = 200

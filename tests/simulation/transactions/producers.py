@@ -14,7 +14,7 @@ from minikafka.coordinator.transaction import (
     TransactionReply,
 )
 from minikafka.protocol.errors import ErrorCode
-from tests.history.operations import Operation, Outcome, Send
+from minikafka.testing.history.operations import Operation, Outcome, Send
 from tests.simulation.transactions.world import PLACES, TIMEOUT_MS, Coordinator, Partition, World
 from tests.storage.transactional import transactional_batch
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from minikafka.coordinator.transaction import TopicPartition
-from tests.history import operations
-from tests.history.checker import check_history
-from tests.history.operations import Operation, Poll
+from minikafka.testing.history import operations
+from minikafka.testing.history.checker import check_history
+from minikafka.testing.history.operations import Operation, Poll
 from tests.simulation.kit.invariants import InvariantViolated
 from tests.simulation.kit.run import Outcome, traced
 from tests.simulation.transactions.producers import Producer, Tried

@@ -32,8 +32,8 @@ from minikafka.storage.disk import FileCache
 from minikafka.storage.errors import InvalidTransactionState, LogError
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
+from minikafka.testing.simulation.disk import MemoryDisk
 from tests.simulation.kit import world as kit
-from tests.storage.memory_disk import MemoryDisk
 
 START_MS = 1_700_000_000_000
 PLACES: tuple[TopicPartition, ...] = (("t", 0), ("t", 1), ("t", 2))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tests.history.anomalies import Anomaly, Findings
-from tests.history.operations import (
+from .anomalies import Anomaly, Findings
+from .operations import (
     Assign,
     Crash,
     Key,
@@ -22,7 +22,7 @@ from tests.history.operations import (
     Subscribe,
     Value,
 )
-from tests.history.version_order import Observed
+from .version_order import Observed
 
 _Last = tuple[int, int]
 """A place, and the event that it comes from."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.history.anomalies import Anomaly, Findings
-from tests.history.operations import History, Key, Operation, Outcome, Poll, Send, Value
+from .anomalies import Anomaly, Findings
+from .operations import History, Key, Operation, Outcome, Poll, Send, Value
 
 
 class VersionOrder(NamedTuple):

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import errno
 import random
+import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from socket import AddressFamily, SocketKind
+from dataclasses import dataclass
+from socket import SHUT_RD, AddressFamily, SocketKind
 from typing import Any, Final, Self, cast
 
 import trio
@@ -31,6 +33,9 @@ _SLOW_SECONDS_MAX: Final = 0.3
 """A packet that got lost comes when it is sent again."""
 _SLOW_SHARE: Final = 0.005
 _FOREVER: Final = float("inf")
+
+_SENDING_HEAD: Final = struct.Struct(">ihhi")  # size, API, version, correlation id
+_ANSWER_HEAD: Final = struct.Struct(">ii")
 
 Address = tuple[str, int]
 Note = Callable[[str], None]
@@ -50,11 +55,28 @@ class Direction:
         self.arrives_last = 0.0
 
 
+@dataclass(slots=True)
+class Loss:
+    """The next request of a host, or the answer to it, gets lost with its connection.
+
+    Attributes:
+        host: whose request.
+        api: which one by its number, None for any.
+        is_answer: the broker gets the request, and its answer is lost.
+    """
+
+    host: str
+    api: int | None
+    is_answer: bool
+
+
 class Network:
     """Hosts, their listeners and what is between them.
 
     Attributes:
         down: hosts without power, and since when.
+        losses: requests and answers that are to be lost.
+        slow: (from, to): seconds that everything takes longer.
     """
 
     def __init__(self, dice: random.Random) -> None:
@@ -66,6 +88,9 @@ class Network:
         self._changed = trio.Event()
         self._ports = 40_000
         self.down: dict[str, float] = {}
+        self.losses: list[Loss] = []
+        self.slow: dict[tuple[str, str], float] = {}
+        self._is_over = False
 
     # --- faults --------------------------------------------------------------------------------
 
@@ -86,6 +111,20 @@ class Network:
         self._cuts.clear()
         self._rejects.clear()
         self._spread_resets()
+
+    def join_again(self, links: Iterable[tuple[str, str]]) -> None:
+        """End the cuts of these directions."""
+        for link in links:
+            self._cuts.pop(link, None)
+        self._spread_resets()
+
+    def end(self) -> None:
+        """No host reaches any other from now on, and all learn so at once."""
+        self._is_over = True
+        for end in list(self._ends):
+            end.reset()
+        self._listeners.clear()
+        self.heal()
 
     @property
     def cuts(self) -> list[tuple[str, str]]:
@@ -138,11 +177,29 @@ class Network:
 
     async def arrive(self, source: str, target: str) -> None:
         """Be a packet: take its time, and wait where the link is cut."""
-        await pass_time(self.delay_s())
+        self._require_going_on()
+        await pass_time(self.delay_s() + self.slow.get((source, target), 0.0))
         while self.is_cut(source, target) or self.is_cut(target, source):
             await self._changed.wait()
+        self._require_going_on()
         if (source, target) in self._rejects:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "rejected on the way")
+
+    def _require_going_on(self) -> None:
+        if self._is_over:
+            raise OSError(errno.ENETDOWN, "the simulation is over")
+
+    def loss_of(self, host: str, content: bytes) -> tuple[Loss, int] | None:
+        """The loss that one of these requests meets, and the request's correlation id."""
+        position = 0
+        while self.losses and position + _SENDING_HEAD.size <= len(content):
+            size, api, _, correlation_id = _SENDING_HEAD.unpack_from(content, position)
+            for loss in self.losses:
+                if loss.host == host and loss.api in (None, api):
+                    self.losses.remove(loss)
+                    return loss, correlation_id
+            position += 4 + max(0, size)
+        return None
 
     def free_port(self) -> int:
         self._ports += 1
@@ -167,10 +224,11 @@ class Network:
         self._ends.pop(end, None)
 
 
-class SimulatedSocket:
-    """As much of a trio socket as minikafka needs."""
+class SimulatedSocket(trio.socket.SocketType):
+    """A trio socket of a host, for TCP; what has no meaning here is not implemented."""
 
     def __init__(self, network: Network, host: str) -> None:
+        super().__init__()
         self.host = host
         self.address: Address = (host, 0)
         self.peer_host = ""
@@ -181,6 +239,8 @@ class SimulatedSocket:
         self._backlog: deque[SimulatedSocket] = deque()
         self._is_reset = False
         self._event: trio.Event | None = None
+        self._lost_answer: int | None = None
+        self._has_shut_down = False
 
     # --- what simulations do -------------------------------------------------------------------
 
@@ -207,8 +267,31 @@ class SimulatedSocket:
 
     # --- sockets -------------------------------------------------------------------------------
 
-    def setsockopt(self, *_: object) -> None:
+    @property
+    def family(self) -> AddressFamily:
+        return AddressFamily.AF_INET
+
+    @property
+    def type(self) -> SocketKind:
+        return SocketKind.SOCK_STREAM
+
+    @property
+    def proto(self) -> int:
+        return 0
+
+    @property
+    def did_shutdown_SHUT_WR(self) -> bool:  # noqa: N802  # trio's name
+        return self._has_shut_down
+
+    def setsockopt(
+        self, level: int, optname: int, value: object, optlen: int | None = None
+    ) -> None:
         """There is nothing to set."""
+        del level, optname, value, optlen
+
+    def getsockopt(self, *_: object) -> int:  # type: ignore[override]  # nobody asks for bytes
+        """Nothing was set."""
+        return 0
 
     def fileno(self) -> int:
         """None of the operating system's."""
@@ -216,6 +299,9 @@ class SimulatedSocket:
 
     def getsockname(self) -> Address:
         return self.address
+
+    def getpeername(self) -> Address:
+        return self.peer_host, 1
 
     async def bind(self, address: Address) -> None:
         self.address = (self.host, address[1] or self._network.free_port())
@@ -251,7 +337,7 @@ class SimulatedSocket:
         listener._backlog.append(other)
         listener.wake()
 
-    async def recv(self, size: int) -> bytes:
+    async def recv(self, size: int, flags: int = 0, /) -> bytes:
         """Wait for bytes.
 
         Raises:
@@ -259,6 +345,7 @@ class SimulatedSocket:
             TimeoutError: nothing came through for too long.
             trio.ClosedResourceError: it was closed here.
         """
+        del flags
         await trio.lowlevel.checkpoint()
         network, chunks = self._network, self._incoming.chunks
         while True:
@@ -281,6 +368,21 @@ class SimulatedSocket:
                 deadline = min(deadline, chunks[0][0])
             await self._wait(deadline)
 
+    async def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
+        """Wait for bytes, as `recv`."""
+        del flags
+        view = memoryview(buffer).cast("B")
+        content = await self.recv(nbytes or len(view))
+        view[: len(content)] = content
+        return len(content)
+
+    def shutdown(self, flag: int) -> None:
+        """Send nothing more (`socket.SHUT_WR`, or both): the other side finds the end."""
+        if flag != SHUT_RD and not self._has_shut_down:
+            self._has_shut_down = True
+            if self._peer is not None and not self._is_reset:
+                self._put(b"")
+
     def _take(self, size: int) -> bytes:
         arrives, chunk = self._incoming.chunks[0]
         if len(chunk) > size:
@@ -299,11 +401,13 @@ class SimulatedSocket:
         with trio.move_on_at(deadline):
             await event.wait()
 
-    async def send(self, content: bytes | memoryview) -> int:
+    async def send(self, content: Any, flags: int = 0, /) -> int:
         """Send everything; see `send_now`."""
+        del flags
         await trio.lowlevel.checkpoint()
-        self.send_now(bytes(content))
-        return len(content)
+        whole = bytes(content)
+        self.send_now(whole)
+        return len(whole)
 
     def send_now(self, content: bytes) -> None:
         """Bytes are on their way; buffers are endless.
@@ -315,18 +419,39 @@ class SimulatedSocket:
         """
         if self.is_closed:
             raise trio.ClosedResourceError
+        if self._has_shut_down:
+            raise BrokenPipeError(errno.EPIPE, "this side has ended its stream")
         if self._is_reset or self._peer is None:
             raise ConnectionResetError(errno.ECONNRESET, "connection reset")
         if self._peer.is_closed:
             raise BrokenPipeError(errno.EPIPE, "the other side closed the connection")
-        if content and not self._peer._is_reset:
+        if content and not self._peer._is_reset and not self._is_lost(content, self._peer):
             self._put(content)
+
+    def _is_lost(self, content: bytes, peer: SimulatedSocket) -> bool:
+        """Let a request or an answer get lost with its connection, if that is due."""
+        network = self._network
+        is_lost = (
+            peer._lost_answer is not None
+            and len(content) >= _ANSWER_HEAD.size
+            and _ANSWER_HEAD.unpack_from(content)[1] == peer._lost_answer
+        )
+        if network.losses and not is_lost:
+            met = network.loss_of(self.host, content)
+            if met is not None and met[0].is_answer:
+                self._lost_answer = met[1]
+            is_lost = met is not None and not met[0].is_answer
+        if is_lost:
+            peer.reset()
+            self.reset()
+        return is_lost
 
     def _put(self, content: bytes) -> None:
         peer = self._peer
         assert peer is not None
-        direction = peer._incoming
-        arrives = max(trio.current_time() + self._network.delay_s(), direction.arrives_last)
+        direction, network = peer._incoming, self._network
+        delay_s = network.delay_s() + network.slow.get((self.host, peer.host), 0.0)
+        arrives = max(trio.current_time() + delay_s, direction.arrives_last)
         direction.arrives_last = arrives
         direction.chunks.append((arrives, content))
         peer.wake()
@@ -335,7 +460,8 @@ class SimulatedSocket:
         """Close; the other side finds the end of the stream behind what was sent."""
         if self.is_closed:
             return
-        if self._peer is not None and not self._is_reset and not self._peer.is_closed:
+        is_heard = self._peer is not None and not self._is_reset and not self._peer.is_closed
+        if is_heard and not self._has_shut_down:
             self._put(b"")
         self.is_closed = True
         self._network.leave(self)

@@ -9,16 +9,17 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from minikafka.broker import lifetime
-from minikafka.broker.broker import Broker
-from minikafka.broker.handlers.cluster_view import live_brokers
-from minikafka.broker.net.connection import Connection
-from minikafka.broker.opening import BrokerOptions, open_broker
-from minikafka.broker.settings.config import load_config
-from minikafka.broker.settings.node import Endpoint
-from minikafka.broker.transport.transport import ConnectionLostError, FilePayload
-from tests.simulation.brokers.network import HOST, Network, Note, SimulatedSocket, pass_time
-from tests.storage.memory_disk import MemoryDisk
+from ...broker import lifetime
+from ...broker.broker import Broker
+from ...broker.handlers.cluster_view import live_brokers
+from ...broker.net.connection import Connection
+from ...broker.opening import BrokerOptions, open_broker
+from ...broker.settings.config import load_config
+from ...broker.settings.node import Endpoint
+from ...broker.transport.transport import ConnectionLostError, FilePayload
+from .disk import MemoryDisk
+from .life import LIFE, Life
+from .network import HOST, Network, Note, SimulatedSocket, pass_time
 
 PORT: Final = 9092
 INTERNAL_PORT: Final = 9090
@@ -101,6 +102,7 @@ class SimulatedNode:
         host: its name.
         disk: what outlives its processes.
         clock: its clocks.
+        life: its last process.
         opened: called with the broker of each process, before it runs.
         broker: of the last process.
         is_running: a process is there.
@@ -113,6 +115,7 @@ class SimulatedNode:
         self._seed = seed
         self.disk = MemoryDisk(random.Random(f"disk {node_id} {seed}"))
         self.clock = SimulatedClock()
+        self.life = Life(self.host)
         self.opened: Callable[[Broker], None] = lambda _: None
         self.broker: Broker
         self.is_running = False
@@ -128,6 +131,8 @@ class SimulatedNode:
         """Be a process until `kill`."""
         HOST.set(self.host)
         self._starts += 1
+        self.life = Life(self.host, self._starts)
+        LIFE.set(self.life)
         self._scope, self._ended = trio.CancelScope(), trio.Event()
         self.is_running = True
         self.disk.now_ms = self.clock.wall_ms()
@@ -172,6 +177,7 @@ class SimulatedNode:
     async def kill(self, *, power_loss: bool) -> None:
         """End the process as kill -9 does, or let the machine lose its power."""
         self._network.lose_power(self.host)
+        self.life.go_on()
         self._scope.cancel()
         await self._ended.wait()
         self.disk.crash(power_loss=power_loss)
@@ -202,4 +208,5 @@ class SimulatedNode:
 
 
 def host_of(node_id: int) -> str:
+    """The name of a broker's machine."""
     return f"broker{node_id}"

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from tests.history.anomalies import Anomaly, Findings
-from tests.history.operations import Operation, Outcome, Poll
-from tests.history.version_order import Observed
+from .anomalies import Anomaly, Findings
+from .operations import Operation, Outcome, Poll
+from .version_order import Observed
 
 Edge = tuple[int, int]
 

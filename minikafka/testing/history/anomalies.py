@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from tests.history.operations import Key
+from .operations import Key
 
 KEPT_OF_A_KIND_MAX: Final = 50
 """A history that is wrong everywhere is not worth a report of a million lines."""

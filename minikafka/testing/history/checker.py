@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from tests.history.anomalies import Anomaly, Finding, Findings
-from tests.history.cycles import check_cycles
-from tests.history.operations import History, Operation, Outcome, Poll
-from tests.history.process_order import check_process_order
-from tests.history.version_order import Observed
+from .anomalies import Anomaly, Finding, Findings
+from .cycles import check_cycles
+from .operations import History, Operation, Outcome, Poll
+from .process_order import check_process_order
+from .version_order import Observed
 
 
 class Report(NamedTuple):

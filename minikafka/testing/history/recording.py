@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tests.history.operations import (
+from .operations import (
     Assign,
     Crash,
     Event,

@@ -17,8 +17,8 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from minikafka.storage.disk import Buffer
-from minikafka.storage.errors import DirectoryLocked
+from ...storage.disk import Buffer
+from ...storage.errors import DirectoryLocked
 
 SECTOR_SIZE_BYTES: Final = 512
 """What a disk writes as a whole."""
@@ -360,6 +360,7 @@ class MemoryDisk:
         self.check("write_back", path)
 
     def free_bytes(self, path: str) -> int:
+        del path
         if self.capacity_bytes is None:
             return 2**62
         used = sum(len(inode.content) for inode in self._names.values() if inode is not None)

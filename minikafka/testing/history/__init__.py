@@ -1,0 +1,1 @@
+"""Histories of what clients did, and the checker that judges them (`checker.check_history`)."""
