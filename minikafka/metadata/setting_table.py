@@ -168,6 +168,14 @@ class BrokerConfig:
     message_max_bytes: int = _setting(
         1_048_588, "The largest record batch, in bytes as it travels.", 0, topic="max.message.bytes"
     )
+    max_decompressed_message_bytes: int = _setting(
+        INT_MAX - 8,
+        "Accepted for compatibility; what a compressed batch may hold is limited by a constant.",
+        1,
+        INT_MAX - 8,
+        ignored=True,
+        topic="max.decompressed.message.bytes",
+    )
     minikafka_validate_records: str = _setting(
         "bounds",
         "How much of a client's batch is read before it is appended. `bounds` compares its header "
@@ -669,6 +677,22 @@ class BrokerConfig:
         ignored=True,
         topic="local.retention.bytes",
     )
+    log_remote_copy_lag_ms: int = _setting(
+        0,
+        "Accepted for compatibility; there is no tiered storage.",
+        -1,
+        long=True,
+        ignored=True,
+        topic="remote.copy.lag.ms",
+    )
+    log_remote_copy_lag_bytes: int = _setting(
+        -1,
+        "Accepted for compatibility; there is no tiered storage.",
+        -1,
+        long=True,
+        ignored=True,
+        topic="remote.copy.lag.bytes",
+    )
     log_retention_check_interval_ms: int = _setting(
         300_000, "How often retention is checked.", 1, long=True
     )
@@ -779,6 +803,14 @@ class BrokerConfig:
 
 
 _TOPIC_ONLY: Final = (
+    Setting(
+        "errors.deadletterqueue.group.enable",
+        SettingType.BOOLEAN,
+        False,
+        "Accepted for compatibility; no share group writes undeliverable records to a topic.",
+        is_dynamic=True,
+        is_ignored=True,
+    ),
     Setting(
         "remote.storage.enable",
         SettingType.BOOLEAN,
