@@ -20,6 +20,10 @@ _COMMANDS = {
         "minikafka.cli.transaction",
         "Look at transactions, and end those that are stuck.",
     ),
+    "client-metrics": (
+        "minikafka.cli.client_metrics",
+        "Look at the metrics that clients push.",
+    ),
     "cluster": ("minikafka.cli.cluster.command", "Run a cluster on this machine, and break it."),
     "quorum": ("minikafka.cli.quorum", "Help controllers that lost data directories."),
     "log": ("minikafka.cli.log", "Look into the files of a data directory."),

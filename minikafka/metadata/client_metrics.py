@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 ALL_METRICS: Final = "*"
-"""What a subscription names to ask for every metric; clients are sent it as an empty prefix."""
+"""What a subscription names to ask for every metric."""
 
 _PATTERN_SIZE_BYTES_MAX: Final = 64 * 1024
 """Memory of a compiled regular expression."""

@@ -127,8 +127,6 @@ REASONS: Final = {
     "InitProducerId": "6 is KIP-939, two-phase commit, which Kafka has declared and not released",
     "ConsumerGroupHeartbeat": "not yet (KIP-848)",
     "ConsumerGroupDescribe": "not yet (KIP-848)",
-    "GetTelemetrySubscriptions": "not yet (KIP-714)",
-    "PushTelemetry": "not yet (KIP-714)",
     "ShareGroupHeartbeat": "not yet (KIP-932)",
     "ShareGroupDescribe": "not yet (KIP-932)",
     "ShareFetch": "not yet (KIP-932)",

@@ -136,6 +136,8 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.UNREGISTER_BROKER, 0, 0, is_for_controller=True),
         Handler(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
         Handler(ApiKey.LIST_TRANSACTIONS, 0, 2),
+        Handler(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0),
+        Handler(ApiKey.PUSH_TELEMETRY, 0, 0),
         Handler(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
         Handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
     )

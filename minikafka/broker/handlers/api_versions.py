@@ -46,6 +46,9 @@ async def handle(
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return api_versions.Response(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    if context.connection is not None and request.client_software_name:
+        software = (request.client_software_name, request.client_software_version)
+        context.connection.software = software
     if request.cluster_id is not None and (
         request.cluster_id != broker.store.cluster_id or request.node_id != broker.node_id
     ):

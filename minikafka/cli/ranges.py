@@ -1,0 +1,26 @@
+"""Reads everything that partitions hold now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from minikafka_client import AdminClient, TopicPartition
+
+    Ranges = dict[TopicPartition, tuple[int, int]]
+
+
+async def whole_ranges(admin: AdminClient, topics: Sequence[str]) -> Ranges:
+    """First offset (inclusive) and end offset (exclusive) of every partition of topics."""
+    from minikafka_client import EARLIEST, LATEST, TopicPartition
+
+    described = await admin.describe_topics(topics)
+    partitions = [
+        TopicPartition(name, one.partition)
+        for name, topic in described.items()
+        for one in topic.partitions
+    ]
+    first = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
+    end = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
+    return {one: (first[one].offset, end[one].offset) for one in partitions}
