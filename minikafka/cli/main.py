@@ -12,7 +12,7 @@ from .lazy_group import LazyGroup
 
 _COMMANDS = {
     "serve": ("minikafka.cli.serve", "Run a broker."),
-    "topic": ("minikafka.cli.topic", "Create, list, describe, alter and delete topics."),
+    "topic": ("minikafka.cli.topic", "Create, describe, alter, delete, dump and load topics."),
     "produce": ("minikafka.cli.produce", "Send lines from stdin to a topic."),
     "consume": ("minikafka.cli.consume", "Print the records of topics."),
     "group": ("minikafka.cli.group", "List and describe consumer groups, and reset their offsets."),
