@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..coordinator.client_telemetry import ClientTelemetry
 from ..metadata.image import MetadataImage
 from ..metadata.records import MetadataRecord
 from ..metadata.setting_table import BrokerConfig
@@ -24,6 +25,7 @@ from .control.producer_ids import ProducerIds
 from .coordinators.groups import GroupService
 from .coordinators.internal_topics import InternalTopics
 from .coordinators.markers import MarkerWriter
+from .coordinators.telemetry import TelemetryLog
 from .coordinators.transactions import TransactionService
 from .quorum.quorum import Quorum
 from .replicas.checkpointer import Checkpointer
@@ -136,8 +138,18 @@ class Broker:
         )
 
     def _add_coordinators(self, peers: Peers | None) -> None:
+        self.telemetry = ClientTelemetry(self.config.telemetry_max_bytes)
         self.producer_ids = ProducerIds(self.node, self.lifecycle, self.forwarder)
         self.internal_topics = InternalTopics(self.store, self.settings, self.forwarder)
+        self.telemetry_log = TelemetryLog(
+            self.config,
+            self.node,
+            metadata=self.store,
+            settings=self.settings,
+            topics=self.internal_topics,
+            index=self.index,
+            clock=self.clock,
+        )
         self.groups = GroupService(
             self.config,
             metadata=self.store,

@@ -12,13 +12,17 @@ from .lazy_group import LazyGroup
 
 _COMMANDS = {
     "serve": ("minikafka.cli.serve", "Run a broker."),
-    "topic": ("minikafka.cli.topic", "Create, list, describe, alter and delete topics."),
+    "topic": ("minikafka.cli.topic", "Create, describe, alter, delete, dump and load topics."),
     "produce": ("minikafka.cli.produce", "Send lines from stdin to a topic."),
     "consume": ("minikafka.cli.consume", "Print the records of topics."),
     "group": ("minikafka.cli.group", "List and describe consumer groups, and reset their offsets."),
     "transaction": (
         "minikafka.cli.transaction",
         "Look at transactions, and end those that are stuck.",
+    ),
+    "client-metrics": (
+        "minikafka.cli.client_metrics",
+        "Look at the metrics that clients push.",
     ),
     "cluster": ("minikafka.cli.cluster.command", "Run a cluster on this machine, and break it."),
     "quorum": ("minikafka.cli.quorum", "Help controllers that lost data directories."),

@@ -1,4 +1,4 @@
-"""``minikafka topic``: create, list, describe, alter, delete."""
+"""``minikafka topic``: create, list, describe, alter, delete, dump, load."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from .failure import CommandFailed
 from .output import count_of, note, print_json, print_table
 from .target import Target, assignments, client_command, connected, require_topics
 from .topic_details import PATIENCE_MS, Details, ReplicaLog, find_details
+from .topic_files import dump, load
 
 if TYPE_CHECKING:
     from minikafka_client import (
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 
 @click.group("topic")
 def command() -> None:
-    """Create, list, describe, alter and delete topics."""
+    """Create, list, describe, alter and delete topics, and copy their records to files."""
+
+
+command.add_command(dump)
+command.add_command(load)
 
 
 @command.command("create")

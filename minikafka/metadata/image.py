@@ -25,6 +25,8 @@ from .records import (
 
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4
+RESOURCE_CLIENT_METRICS = 16
+RESOURCE_GROUP = 32
 
 
 class InconsistentMetadataError(MetadataLogError):
@@ -89,6 +91,13 @@ class MetadataImage:
     def topic_settings(self, name: str) -> dict[str, str]:
         """The settings of a topic itself; do not modify the result."""
         return self.settings.get((RESOURCE_TOPIC, name), {})
+
+    def group_settings(self, group_id: str) -> dict[str, str]:
+        """The settings of a group itself, as text; do not modify the result.
+
+        What is effective is `minikafka.metadata.group_settings.group_value`'s.
+        """
+        return self.settings.get((RESOURCE_GROUP, group_id), {})
 
     def partition(self, topic_id: bytes, number: int) -> PartitionRecord | None:
         """A partition, or None when there is no such topic or partition."""

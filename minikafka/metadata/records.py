@@ -83,7 +83,8 @@ class RemoveTopicRecord(NamedTuple):
 class SettingRecord(NamedTuple):
     """A setting of a resource; ``value`` None resets it to its default.
 
-    ``resource_type`` is Kafka's number: 2 topic, 4 broker (an empty name is every broker).
+    ``resource_type`` is Kafka's number: 2 topic, 4 broker (an empty name is every broker),
+    16 client metrics subscription, 32 group.
     """
 
     resource_type: int

@@ -1,4 +1,4 @@
-"""Decisions about settings of topics and brokers (AlterConfigs; IncrementalAlterConfigs, KIP-339).
+"""Decisions about settings of resources (AlterConfigs; IncrementalAlterConfigs, KIP-339).
 
 Both requests are turned into *new values*: setting names with their new text, or None to reset the
 setting to its default. New values are checked together with what is already set, and a resource
@@ -18,6 +18,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode
+from .client_metrics import InvalidSubscriptionError
 from .decision import Decision, Refusal
 from .image import MetadataImage
 from .partition_change import BrokerAvailability, PartitionChanges
@@ -80,8 +81,8 @@ class SettingRules(NamedTuple):
     Attributes:
         table: its settings by name.
         check: raises InvalidSettingError when texts cannot be set together.
-        refusal_code: the error code in that case: INVALID_CONFIG for topics, INVALID_REQUEST for
-            brokers (KAFKA-13609).
+        refusal_code: the error code in that case: INVALID_REQUEST for brokers (KAFKA-13609), else
+            INVALID_CONFIG.
     """
 
     table: Mapping[str, Setting]
@@ -173,6 +174,8 @@ def alter_settings(
     after = {name: value for name, value in merged.items() if value is not None}
     try:
         rules.check(after)
+    except InvalidSubscriptionError as error:
+        return Decision([], Refusal(ErrorCode.INVALID_REQUEST, str(error)))
     except InvalidSettingError as error:
         return Decision([], Refusal(rules.refusal_code, str(error)))
     records: list[MetadataRecord] = [

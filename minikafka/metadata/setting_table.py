@@ -2,10 +2,11 @@
 
 A field of `BrokerConfig` is a broker setting: the field's name with dots instead of underscores is
 Kafka's name, and its default has its type. With ``topic`` it is also the default of a topic
-setting, which shares everything else with it. `_TOPIC_ONLY` has the topic settings that no broker
-setting stands behind. Everything else follows: `BrokerConfig` is the typed configuration,
-`BROKER_SETTINGS` and `TOPIC_SETTINGS` are the tables that files, flags, ``--list-settings``,
-CreateTopics, AlterConfigs and DescribeConfigs (with its synonyms) read.
+setting, which shares everything else with it, and with ``group`` that of a group's. `_TOPIC_ONLY`
+and `_GROUP_ONLY` have those that no broker setting stands behind, `CLIENT_METRICS_SETTINGS` those
+of client metrics subscriptions. Everything else follows: `BrokerConfig` is the typed configuration,
+`BROKER_SETTINGS`, `TOPIC_SETTINGS` and `GROUP_SETTINGS` are the tables that files, flags,
+``--list-settings``, CreateTopics, AlterConfigs and DescribeConfigs (with its synonyms) read.
 
 Names, types and defaults are Apache Kafka's (4.x broker and topic configuration); where a default
 differs on purpose, the text says why.
@@ -20,7 +21,9 @@ from .settings import INT_MAX, LONG_MAX, Setting, SettingType, Value
 
 __all__ = [
     "BROKER_SETTINGS",
+    "CLIENT_METRICS_SETTINGS",
     "COARSER_SETTINGS",
+    "GROUP_SETTINGS",
     "SYNONYMS",
     "TOPIC_SETTINGS",
     "BrokerConfig",
@@ -28,6 +31,8 @@ __all__ = [
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
+
+_NO_STREAMS: Final = "Accepted for compatibility; streams groups (KIP-1071) are not served."
 
 _T = TypeVar("_T", bound=Value)
 _TYPES: Final[dict[type, SettingType]] = {
@@ -50,6 +55,7 @@ def _setting(
     dynamic: bool = False,
     ignored: bool = False,
     topic: str | None = None,
+    group: str | None = None,
     also: tuple[str, ...] = (),
     coarser: tuple[tuple[str, int], ...] = (),
 ) -> _T:
@@ -65,6 +71,7 @@ def _setting(
         dynamic: it can change while the broker runs.
         ignored: it has no effect.
         topic: the topic setting of which this is the default; then it is dynamic.
+        group: the group setting of which this is the default.
         also: other names for it.
         coarser: names of the same setting in coarser units, coarsest first, and how many of this
             setting's units one of theirs is. The finest one that is given wins.
@@ -72,7 +79,7 @@ def _setting(
     kind = SettingType.LONG if long else _TYPES[type(default)]
     is_dynamic = dynamic or topic is not None
     setting = Setting("", kind, default, doc, at_least, at_most, choices, None, is_dynamic, ignored)
-    names = {"topic": topic, "also": also, "coarser": coarser}
+    names = {"topic": topic, "group": group, "also": also, "coarser": coarser}
     return field(default=default, metadata={"setting": setting, **names})
 
 
@@ -163,6 +170,14 @@ class BrokerConfig:
 
     message_max_bytes: int = _setting(
         1_048_588, "The largest record batch, in bytes as it travels.", 0, topic="max.message.bytes"
+    )
+    max_decompressed_message_bytes: int = _setting(
+        INT_MAX - 8,
+        "Accepted for compatibility; what a compressed batch may hold is limited by a constant.",
+        1,
+        INT_MAX - 8,
+        ignored=True,
+        topic="max.decompressed.message.bytes",
     )
     minikafka_validate_records: str = _setting(
         "bounds",
@@ -261,6 +276,272 @@ class BrokerConfig:
         "memory of one process, and a larger group does not fit into the record that stores it.",
         1,
     )
+    group_consumer_session_timeout_ms: int = _setting(
+        45_000,
+        "A member of a consumer group that is silent for this long is removed (KIP-848).",
+        1,
+        group="consumer.session.timeout.ms",
+    )
+    group_consumer_min_session_timeout_ms: int = _setting(
+        45_000, "The shortest session timeout that a consumer group may set.", 1
+    )
+    group_consumer_max_session_timeout_ms: int = _setting(
+        60_000, "The longest session timeout that a consumer group may set.", 1
+    )
+    group_consumer_heartbeat_interval_ms: int = _setting(
+        5000,
+        "How often a member of a consumer group is told to send a heartbeat (KIP-848).",
+        1,
+        group="consumer.heartbeat.interval.ms",
+    )
+    group_consumer_min_heartbeat_interval_ms: int = _setting(
+        5000, "The shortest heartbeat interval that a consumer group may set.", 1
+    )
+    group_consumer_max_heartbeat_interval_ms: int = _setting(
+        15_000, "The longest heartbeat interval that a consumer group may set.", 1
+    )
+    group_consumer_assignment_interval_ms: int = _setting(
+        1000,
+        "The shortest time between two assignments of a consumer group (KIP-1263).",
+        0,
+        dynamic=True,
+        group="consumer.assignment.interval.ms",
+    )
+    group_consumer_min_assignment_interval_ms: int = _setting(
+        0, "The shortest assignment interval that a consumer group may set.", 0
+    )
+    group_consumer_max_assignment_interval_ms: int = _setting(
+        15_000, "The longest assignment interval that a consumer group may set.", 0
+    )
+    group_consumer_max_size: int = _setting(
+        INT_MAX, "The most members of a consumer group (KIP-848).", 1
+    )
+    group_consumer_assignors: tuple[str, ...] = _setting(
+        ("uniform", "range"),
+        "The assignors that consumer groups can use; the first one is the default.",
+        choices=("uniform", "range"),
+    )
+    group_consumer_migration_policy: str = _setting(
+        "bidirectional",
+        "Which groups with live members may change their protocol: classic ones to consumer ones "
+        "(upgrade), consumer ones to classic ones (downgrade), both or neither.",
+        choices=("bidirectional", "upgrade", "downgrade", "disabled"),
+    )
+    group_consumer_regex_refresh_interval_ms: int = _setting(
+        600_000,
+        "How often the topics that match a group's regular expressions are looked up when the "
+        "metadata have not changed.",
+        10_000,
+    )
+
+    group_share_session_timeout_ms: int = _setting(
+        45_000,
+        "A member of a share group that is silent for this long is removed (KIP-932).",
+        1,
+        group="share.session.timeout.ms",
+    )
+    group_share_min_session_timeout_ms: int = _setting(
+        45_000, "The shortest session timeout that a share group may set.", 1
+    )
+    group_share_max_session_timeout_ms: int = _setting(
+        60_000, "The longest session timeout that a share group may set.", 1
+    )
+    group_share_heartbeat_interval_ms: int = _setting(
+        5000,
+        "How often a member of a share group is told to send a heartbeat (KIP-932).",
+        1,
+        group="share.heartbeat.interval.ms",
+    )
+    group_share_min_heartbeat_interval_ms: int = _setting(
+        5000, "The shortest heartbeat interval that a share group may set.", 1
+    )
+    group_share_max_heartbeat_interval_ms: int = _setting(
+        15_000, "The longest heartbeat interval that a share group may set.", 1
+    )
+    group_share_assignment_interval_ms: int = _setting(
+        1000,
+        "The shortest time between two assignments of a share group (KIP-1263).",
+        0,
+        dynamic=True,
+        group="share.assignment.interval.ms",
+    )
+    group_share_min_assignment_interval_ms: int = _setting(
+        0, "The shortest assignment interval that a share group may set.", 0
+    )
+    group_share_max_assignment_interval_ms: int = _setting(
+        15_000, "The longest assignment interval that a share group may set.", 0
+    )
+    group_share_max_size: int = _setting(
+        200, "The most members of a share group (KIP-932).", 1, 1000
+    )
+    group_share_max_share_sessions: int = _setting(
+        2000, "The most share sessions of this broker (KIP-932).", 1
+    )
+    group_share_assignors: tuple[str, ...] = _setting(
+        ("simple",), "The assignor of share groups (KIP-932).", choices=("simple",)
+    )
+    group_share_delivery_count_limit: int = _setting(
+        5,
+        "How often a record is delivered to a share group before it counts as undeliverable.",
+        2,
+        10,
+        group="share.delivery.count.limit",
+    )
+    group_share_min_delivery_count_limit: int = _setting(
+        2, "The smallest delivery count limit that a share group may set.", 2, 5
+    )
+    group_share_max_delivery_count_limit: int = _setting(
+        10, "The largest delivery count limit that a share group may set.", 5, 25
+    )
+    group_share_record_lock_duration_ms: int = _setting(
+        30_000,
+        "How long a record that was delivered to a member of a share group waits for its "
+        "acknowledgement before it may be delivered again.",
+        1000,
+        3_600_000,
+        group="share.record.lock.duration.ms",
+    )
+    group_share_min_record_lock_duration_ms: int = _setting(
+        15_000, "The shortest record lock duration that a share group may set.", 1000, 30_000
+    )
+    group_share_max_record_lock_duration_ms: int = _setting(
+        60_000, "The longest record lock duration that a share group may set.", 30_000, 3_600_000
+    )
+    group_share_partition_max_record_locks: int = _setting(
+        2000,
+        "The most records of one partition that a share group may have delivered and not decided.",
+        100,
+        10_000,
+        group="share.partition.max.record.locks",
+    )
+    group_share_min_partition_max_record_locks: int = _setting(
+        100, "The smallest record lock limit that a share group may set.", 100, 2000
+    )
+    group_share_max_partition_max_record_locks: int = _setting(
+        4000, "The largest record lock limit that a share group may set.", 2000, 10_000
+    )
+    share_coordinator_state_topic_num_partitions: int = _setting(
+        50, "Partitions of __share_group_state.", 1
+    )
+    share_coordinator_state_topic_replication_factor: int = _setting(
+        3, "Replicas of __share_group_state (fewer while there are fewer brokers).", 1
+    )
+    share_coordinator_state_topic_min_isr: int = _setting(
+        2, "How many in-sync replicas __share_group_state needs (at most all it has).", 1
+    )
+    share_coordinator_state_topic_segment_bytes: int = _setting(
+        104_857_600, "Segment size of __share_group_state.", 1024
+    )
+    share_coordinator_snapshot_update_records_per_snapshot: int = _setting(
+        500, "Updates of a share partition's state between two snapshots of it.", 0, 500
+    )
+    share_coordinator_write_timeout_ms: int = _setting(
+        5000, "How long a change of share group state waits for all its replicas.", 1
+    )
+    errors_deadletterqueue_auto_create_topics_enable: bool = _setting(
+        False,
+        "Create the topic for undeliverable records that a share group names (KIP-1191).",
+        dynamic=True,
+    )
+    errors_deadletterqueue_topic_name_prefix: str = _setting(
+        "dlq.",
+        "How the name of a topic for undeliverable records must begin (KIP-1191); empty for any.",
+        dynamic=True,
+    )
+
+    group_streams_session_timeout_ms: int = _setting(
+        45_000,
+        _NO_STREAMS,
+        1,
+        ignored=True,
+        group="streams.session.timeout.ms",
+    )
+    group_streams_heartbeat_interval_ms: int = _setting(
+        5000,
+        _NO_STREAMS,
+        1,
+        ignored=True,
+        group="streams.heartbeat.interval.ms",
+    )
+    group_streams_min_session_timeout_ms: int = _setting(
+        45_000,
+        _NO_STREAMS,
+        1,
+        ignored=True,
+    )
+    group_streams_max_session_timeout_ms: int = _setting(
+        60_000,
+        _NO_STREAMS,
+        1,
+        ignored=True,
+    )
+    group_streams_min_heartbeat_interval_ms: int = _setting(
+        5000,
+        _NO_STREAMS,
+        1,
+        ignored=True,
+    )
+    group_streams_max_heartbeat_interval_ms: int = _setting(
+        15_000,
+        _NO_STREAMS,
+        1,
+        ignored=True,
+    )
+    group_streams_max_size: int = _setting(
+        INT_MAX,
+        _NO_STREAMS,
+        1,
+        ignored=True,
+    )
+    group_streams_num_standby_replicas: int = _setting(
+        0,
+        _NO_STREAMS,
+        0,
+        ignored=True,
+        group="streams.num.standby.replicas",
+    )
+    group_streams_max_standby_replicas: int = _setting(
+        2,
+        _NO_STREAMS,
+        0,
+        ignored=True,
+    )
+    group_streams_initial_rebalance_delay_ms: int = _setting(
+        3000,
+        _NO_STREAMS,
+        0,
+        ignored=True,
+        group="streams.initial.rebalance.delay.ms",
+    )
+    group_streams_assignment_interval_ms: int = _setting(
+        1000,
+        _NO_STREAMS,
+        0,
+        dynamic=True,
+        ignored=True,
+        group="streams.assignment.interval.ms",
+    )
+    group_streams_min_assignment_interval_ms: int = _setting(
+        0,
+        _NO_STREAMS,
+        0,
+        ignored=True,
+    )
+    group_streams_max_assignment_interval_ms: int = _setting(
+        15_000,
+        _NO_STREAMS,
+        0,
+        ignored=True,
+    )
+    group_streams_assignors: tuple[str, ...] = _setting(("sticky",), _NO_STREAMS, ignored=True)
+    group_streams_rack_aware_assignment_tags: tuple[str, ...] = _setting(
+        (), _NO_STREAMS, ignored=True, group="streams.rack.aware.assignment.tags"
+    )
+
+    telemetry_max_bytes: int = _setting(
+        1_048_576, "The largest set of metrics that a client may push, as it travels (KIP-714).", 1
+    )
+
     offset_metadata_max_bytes: int = _setting(4096, "The longest text committed with an offset.", 0)
     offsets_retention_minutes: int = _setting(
         10_080, "How long offsets outlive the last member of their group.", 1
@@ -399,6 +680,22 @@ class BrokerConfig:
         ignored=True,
         topic="local.retention.bytes",
     )
+    log_remote_copy_lag_ms: int = _setting(
+        0,
+        "Accepted for compatibility; there is no tiered storage.",
+        -1,
+        long=True,
+        ignored=True,
+        topic="remote.copy.lag.ms",
+    )
+    log_remote_copy_lag_bytes: int = _setting(
+        -1,
+        "Accepted for compatibility; there is no tiered storage.",
+        -1,
+        long=True,
+        ignored=True,
+        topic="remote.copy.lag.bytes",
+    )
     log_retention_check_interval_ms: int = _setting(
         300_000, "How often retention is checked.", 1, long=True
     )
@@ -510,6 +807,14 @@ class BrokerConfig:
 
 _TOPIC_ONLY: Final = (
     Setting(
+        "errors.deadletterqueue.group.enable",
+        SettingType.BOOLEAN,
+        False,
+        "Accepted for compatibility; no share group writes undeliverable records to a topic.",
+        is_dynamic=True,
+        is_ignored=True,
+    ),
+    Setting(
         "remote.storage.enable",
         SettingType.BOOLEAN,
         False,
@@ -549,8 +854,90 @@ _TOPIC_ONLY: Final = (
     ),
 )
 
+_GROUP_ONLY: Final = (
+    Setting(
+        "share.auto.offset.reset",
+        SettingType.STRING,
+        "latest",
+        "Where a share group begins in a partition that it has not read yet: earliest, latest, or "
+        "by_duration:PnDTnHnMn.nS for the records of that last time.",
+        is_dynamic=True,
+    ),
+    Setting(
+        "share.isolation.level",
+        SettingType.STRING,
+        "read_uncommitted",
+        "Which records of transactions a share group is given.",
+        choices=("read_committed", "read_uncommitted"),
+        is_dynamic=True,
+    ),
+    Setting(
+        "share.renew.acknowledge.enable",
+        SettingType.BOOLEAN,
+        True,
+        "Whether members of a share group may renew the lock of a record (KIP-1222).",
+        is_dynamic=True,
+    ),
+    Setting(
+        "errors.deadletterqueue.topic.name",
+        SettingType.STRING,
+        "",
+        "The topic for records that could not be delivered to a share group (KIP-1191).",
+        is_dynamic=True,
+    ),
+    Setting(
+        "errors.deadletterqueue.copy.record.enable",
+        SettingType.BOOLEAN,
+        False,
+        "Whether undeliverable records are copied with key and value, and not only named in "
+        "headers (KIP-1191).",
+        is_dynamic=True,
+    ),
+    Setting(
+        "streams.assignor.name",
+        SettingType.STRING,
+        "",
+        _NO_STREAMS,
+        is_dynamic=True,
+        is_ignored=True,
+    ),
+)
+
+CLIENT_METRICS_SETTINGS: Final = {
+    one.name: one
+    for one in (
+        Setting(
+            "interval.ms",
+            SettingType.INT,
+            300_000,
+            "How often a client that matches pushes its metrics.",
+            100,
+            3_600_000,
+            is_dynamic=True,
+        ),
+        Setting(
+            "match",
+            SettingType.LIST,
+            (),
+            "Which clients are asked: pairs of client_id, client_instance_id, "
+            "client_software_name, client_software_version, client_source_address or "
+            "client_source_port and a regular expression; all pairs must match. Empty: all.",
+            is_dynamic=True,
+        ),
+        Setting(
+            "metrics",
+            SettingType.LIST,
+            (),
+            "Prefixes of the metrics that are asked for, or * for all.",
+            is_dynamic=True,
+        ),
+    )
+}
+"""Settings of a client metrics subscription (KIP-714)."""
+
 BROKER_SETTINGS: Final[dict[str, Setting]] = {}
 TOPIC_SETTINGS: Final[dict[str, Setting]] = {one.name: one for one in _TOPIC_ONLY}
+GROUP_SETTINGS: Final[dict[str, Setting]] = {one.name: one for one in _GROUP_ONLY}
 SYNONYMS: Final[dict[str, str]] = {}
 """Other names of broker settings."""
 COARSER_SETTINGS: Final[dict[str, tuple[str, int]]] = {}
@@ -566,6 +953,12 @@ def _derive_tables() -> None:
         if topic is not None:
             TOPIC_SETTINGS[topic] = setting._replace(name=topic, broker_name=name)
             setting = setting._replace(doc=f"{setting.doc} The topic setting {topic} overrides it.")
+        group = one.metadata["group"]
+        if group is not None:
+            of_group = setting._replace(name=group, broker_name=name, is_dynamic=True)
+            # The bounds of the broker's other settings decide how large it may be (group_settings).
+            GROUP_SETTINGS[group] = of_group._replace(at_most=None)
+            setting = setting._replace(doc=f"{setting.doc} The group setting {group} overrides it.")
         BROKER_SETTINGS[name] = setting
         SYNONYMS.update(dict.fromkeys(one.metadata["also"], name))
         COARSER_SETTINGS.update({other: (name, units) for other, units in one.metadata["coarser"]})

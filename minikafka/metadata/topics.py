@@ -52,7 +52,7 @@ __all__ = [
 TOPIC_NAME_LENGTH_MAX = 249
 PARTITIONS_PER_REQUEST_MAX = 20_000
 """The most partitions that one request may create (Kafka's limit is 10,000 records)."""
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__client_telemetry"})
 METADATA_TOPIC = "__cluster_metadata"
 
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")

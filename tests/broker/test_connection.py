@@ -85,6 +85,28 @@ async def test_an_unknown_version_of_apiversions_is_answered_in_version_zero(
         assert {one.api_key for one in answer.api_keys} >= {0, 1, 3, 18}
 
 
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize(
+    ("cluster", "node", "is_us"),
+    [(None, -1, True), (None, 8, True), ("ours", 7, True), ("ours", 8, False), ("other", 7, False)],
+)
+async def test_a_client_that_expects_another_broker_is_told_to_bootstrap(
+    tmp_path: Path, version: int, cluster: str | None, node: int, is_us: bool
+) -> None:
+    async with running_broker(tmp_path, "node.id=7") as under_test:
+        ours = under_test.broker.store.cluster_id
+        request = api_versions.Request(
+            client_software_name="a",
+            client_software_version="1",
+            cluster_id=ours if cluster == "ours" else cluster,
+            node_id=node,
+        )
+        answer = await under_test.connect().ask(request, version, api_versions.Response)
+        serves = is_us or version < 5  # older versions do not say what they expect
+        assert answer.error_code == (ErrorCode.NONE if serves else ErrorCode.REBOOTSTRAP_REQUIRED)
+        assert bool(answer.api_keys) == serves
+
+
 BROKEN_FRAMES = {
     "an API that does not exist": struct.pack(">ihhih", 10, 999, 0, 1, -1),
     "a version that does not exist": struct.pack(">ihhih", 10, 3, 999, 1, -1),

@@ -125,7 +125,7 @@ def _text(source: random.Random) -> str:
 
 def _integer(field: Field, source: random.Random) -> int:
     if field.name.endswith("error_code"):
-        return int(source.choice(list(ErrorCode)))
+        return source.randint(int(min(ErrorCode)), int(ErrorCode.SHARE_SESSION_LIMIT_REACHED))
     first, last = INTEGERS[field.kind]
     if field.kind == "int64" and ("time" in field.name or field.name.endswith("_ms")):
         first, last = 0, LAST_TIME_MS

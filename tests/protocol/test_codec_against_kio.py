@@ -15,9 +15,10 @@ from tests.protocol import kio_oracle
 from tests.protocol.instances import Case, every_case, random_message, seeded
 
 MESSAGES_PER_VERSION = 12
+KNOWN_CASES = [case for case in every_case() if kio_oracle.is_known(case)]
 
 
-@pytest.mark.parametrize("case", every_case(), ids=str)
+@pytest.mark.parametrize("case", KNOWN_CASES, ids=str)
 def test_writes_what_kio_writes_and_both_read_it_back(case: Case) -> None:
     source = seeded(case)
     for _ in range(MESSAGES_PER_VERSION):
@@ -32,7 +33,7 @@ def test_writes_what_kio_writes_and_both_read_it_back(case: Case) -> None:
         assert case.message.decode(case.version, wire) == message
 
 
-@pytest.mark.parametrize("case", every_case(), ids=str)
+@pytest.mark.parametrize("case", KNOWN_CASES, ids=str)
 def test_declares_the_fields_that_kio_has(case: Case) -> None:
     _same_declaration(case.message, case.version, kio_oracle.kio_class(case))
 
@@ -59,11 +60,16 @@ def test_an_api_has_the_name_and_the_versions_that_kio_knows(api_key: ApiKey) ->
     assert name.replace("_", "") == api_key.title.lower()
     versions = sorted(schema_name_map[name])
     for message in (request_class(api_key), response_class(api_key)):
-        assert (versions[0], versions[-1]) == message.VERSIONS
+        last = kio_oracle.NEWER_VERSIONS.get(api_key, versions[-1])
+        assert (versions[0], last) == message.VERSIONS
         assert api_key == message.API_KEY
 
 
 def test_error_codes_are_those_of_kio() -> None:
-    ours = {code.name: (int(code), code.is_retriable) for code in ErrorCode}
+    ours = {
+        code.name: (int(code), code.is_retriable)
+        for code in ErrorCode
+        if code.name not in kio_oracle.NEWER_ERRORS
+    }
     theirs = {code.name.upper(): (int(code.value), code.retriable) for code in KioErrorCode}
     assert ours == theirs

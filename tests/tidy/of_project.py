@@ -20,6 +20,7 @@ OTHER_TEST_FOLDERS = {
     "golden": "what earlier versions wrote or sent, byte for byte",
     "history": "judges what clients sent and read, no matter which broker served them",
     "faults": "kills, damage, full disks and rude clients against real processes",
+    "compatibility": "what of Kafka is served, as a page",
     "interop": "the clients that are not ours",
     "kit": "what tests share: connections, brokers in this process, brokers that are judged",
     "peers": "Apache Kafka's broker and Java client beside ours",

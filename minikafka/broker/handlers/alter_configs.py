@@ -1,10 +1,10 @@
-"""AlterConfigs 0-2: replace all settings of topics or brokers (KIP-133; deprecated by KIP-339).
+"""AlterConfigs 0-2: replace all settings of resources (KIP-133; deprecated by KIP-339).
 
 Settings that are not in the request return to their defaults. Topics must exist; a broker is named
-by its id, or all brokers by the empty name. Each resource takes all of its changes or none. As in
-Kafka, invalid settings are INVALID_CONFIG for a topic and INVALID_REQUEST for a broker; so is a
-broker setting that is only read at start. Changes are effective when the answer is sent. Not
-implemented: client metrics and groups as resources.
+by its id, or all brokers by the empty name. Groups and client metrics subscriptions (KIP-848,
+KIP-714) need not exist. Each resource takes all of its changes or none. As in
+Kafka, invalid settings are INVALID_REQUEST for a broker and else INVALID_CONFIG; so is a
+broker setting that is only read at start. Changes are effective when the answer is sent.
 """
 
 from __future__ import annotations

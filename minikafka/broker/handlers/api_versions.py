@@ -1,8 +1,10 @@
-"""ApiVersions 0-4 (KIP-35, KIP-511): the APIs that this broker serves, from the handler table.
+"""ApiVersions 0-5 (KIP-35, KIP-511): the APIs that this broker serves, from the handler table.
 
 The connection itself answers a version above the table's with UNSUPPORTED_VERSION in version 0.
 Supported features (KIP-584) whose lowest level is 0 are listed from version 4 on (KAFKA-17011);
-finalized features are in every answer.
+finalized features are in every answer. From version 5 on a client may say which cluster and node it
+believes to speak to; another one is REBOOTSTRAP_REQUIRED (KIP-1242), so that a client that finds
+somebody else at an address that it remembers starts over from its bootstrap servers.
 """
 
 from __future__ import annotations
@@ -38,13 +40,19 @@ def supported_versions() -> list[api_versions.ApiVersion]:
 async def handle(
     broker: Broker, context: RequestContext, request: api_versions.Request
 ) -> api_versions.Response:
-    """Answer with the table; as in Kafka, malformed names of client software are refused."""
-    del broker
+    """Answer with the table; malformed names of client software are refused, as in Kafka."""
     if context.api_version >= _SOFTWARE_VERSION_FIRST and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return api_versions.Response(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    if context.connection is not None and request.client_software_name:
+        software = (request.client_software_name, request.client_software_version)
+        context.connection.software = software
+    if request.cluster_id is not None and (
+        request.cluster_id != broker.store.cluster_id or request.node_id != broker.node_id
+    ):
+        return api_versions.Response(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=[])
     response = api_versions.Response(error_code=ErrorCode.NONE, api_keys=supported_versions())
     if context.api_version >= _FEATURES_FROM_ZERO_FIRST:
         response.supported_features = [

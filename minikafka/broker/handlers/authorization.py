@@ -30,3 +30,6 @@ CLUSTER_OPERATIONS = _bits(
     _ALTER_CONFIGS,
     _IDEMPOTENT_WRITE,
 )
+
+NO_AUTHORIZER = "No authorizer is configured, so there are no ACLs."
+"""Why requests about ACLs are SECURITY_DISABLED."""

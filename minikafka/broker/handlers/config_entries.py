@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from ...metadata.image import RESOURCE_BROKER
-from ...metadata.setting_table import BROKER_SETTINGS, TOPIC_SETTINGS
+from ...metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS
+from ...metadata.setting_table import (
+    BROKER_SETTINGS,
+    CLIENT_METRICS_SETTINGS,
+    GROUP_SETTINGS,
+    TOPIC_SETTINGS,
+)
 from ...metadata.settings import Setting, parse_setting, render_setting
 from ..settings.effective import EffectiveSettings
 
@@ -26,6 +31,8 @@ class ConfigSource(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class Synonym(NamedTuple):
@@ -53,6 +60,25 @@ class SettingEntry(NamedTuple):
 
 def topic_entries(settings: EffectiveSettings) -> list[SettingEntry]:
     """All settings of a topic that overrides none, by name."""
+    return _with_broker_defaults(settings, TOPIC_SETTINGS)
+
+
+def group_entries(settings: EffectiveSettings, group_id: str) -> list[SettingEntry]:
+    """All settings of a group, by name."""
+    entries = _with_broker_defaults(settings, GROUP_SETTINGS)
+    return overridden(entries, settings.image.group_settings(group_id), ConfigSource.GROUP)
+
+
+def client_metrics_entries(settings: EffectiveSettings, name: str) -> list[SettingEntry]:
+    """All settings of a client metrics subscription, by name."""
+    entries = _with_broker_defaults(settings, CLIENT_METRICS_SETTINGS)
+    own = settings.image.settings.get((RESOURCE_CLIENT_METRICS, name), {})
+    return overridden(entries, own, ConfigSource.CLIENT_METRICS)
+
+
+def _with_broker_defaults(
+    settings: EffectiveSettings, table: Mapping[str, Setting]
+) -> list[SettingEntry]:
     return [
         SettingEntry(
             setting,
@@ -60,26 +86,28 @@ def topic_entries(settings: EffectiveSettings) -> list[SettingEntry]:
             if setting.broker_name is None
             else _broker_synonyms(settings, BROKER_SETTINGS[setting.broker_name]),
         )
-        for name, setting in sorted(TOPIC_SETTINGS.items())
+        for name, setting in sorted(table.items())
     ]
 
 
-def overridden(entries: list[SettingEntry], overrides: Mapping[str, str]) -> list[SettingEntry]:
-    """The `topic_entries` of a topic that has ``overrides``."""
+def overridden(
+    entries: list[SettingEntry],
+    overrides: Mapping[str, str],
+    source: ConfigSource = ConfigSource.TOPIC,
+) -> list[SettingEntry]:
+    """The entries of a resource that has ``overrides``."""
     return [
-        _override(entry, overrides[entry.setting.name])
+        _override(entry, overrides[entry.setting.name], source)
         if entry.setting.name in overrides
         else entry
         for entry in entries
     ]
 
 
-def _override(entry: SettingEntry, text: str) -> SettingEntry:
+def _override(entry: SettingEntry, text: str, source: ConfigSource) -> SettingEntry:
     setting = entry.setting
     value = render_setting(parse_setting(setting, text))
-    return SettingEntry(
-        setting, [Synonym(setting.name, value, ConfigSource.TOPIC), *entry.synonyms]
-    )
+    return SettingEntry(setting, [Synonym(setting.name, value, source), *entry.synonyms])
 
 
 def broker_entries(settings: EffectiveSettings) -> list[SettingEntry]:

@@ -8,7 +8,9 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from ...metadata.client_metrics import check_client_metrics
 from ...metadata.decision import Decision, Refusal
+from ...metadata.group_settings import check_group_settings
 from ...metadata.records import MetadataRecord
 from ...metadata.setting_changes import (
     NewValues,
@@ -18,7 +20,12 @@ from ...metadata.setting_changes import (
     check_dynamic,
     settle_partitions,
 )
-from ...metadata.setting_table import BROKER_SETTINGS, TOPIC_SETTINGS
+from ...metadata.setting_table import (
+    BROKER_SETTINGS,
+    CLIENT_METRICS_SETTINGS,
+    GROUP_SETTINGS,
+    TOPIC_SETTINGS,
+)
 from ...metadata.topic_settings import check_topic_settings
 from ...metadata.topics import topic_name_problem
 from ...protocol.errors import ErrorCode
@@ -42,14 +49,28 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-_RULES = {
-    ResourceType.TOPIC: SettingRules(
-        TOPIC_SETTINGS, check_topic_settings, ErrorCode.INVALID_CONFIG
-    ),
-    ResourceType.BROKER: SettingRules(
-        BROKER_SETTINGS, partial(check_dynamic, BROKER_SETTINGS), ErrorCode.INVALID_REQUEST
-    ),
+_TABLES = {
+    ResourceType.TOPIC: TOPIC_SETTINGS,
+    ResourceType.BROKER: BROKER_SETTINGS,
+    ResourceType.CLIENT_METRICS: CLIENT_METRICS_SETTINGS,
+    ResourceType.GROUP: GROUP_SETTINGS,
 }
+
+
+def _rules(broker: Broker, kind: ResourceType) -> SettingRules:
+    check: Callable[[Mapping[str, str]], None]
+    match kind:
+        case ResourceType.TOPIC:
+            check = check_topic_settings
+        case ResourceType.CLIENT_METRICS:
+            check = check_client_metrics
+        case ResourceType.GROUP:
+            check = partial(check_group_settings, broker_values=broker.settings.broker_values())
+        case _:
+            check = partial(check_dynamic, BROKER_SETTINGS)
+    is_broker = kind is ResourceType.BROKER
+    code = ErrorCode.INVALID_REQUEST if is_broker else ErrorCode.INVALID_CONFIG
+    return SettingRules(_TABLES[kind], check, code)
 
 
 class NamedResource(Protocol):
@@ -68,7 +89,7 @@ async def alter_resources(
     *,
     validate_only: bool,
 ) -> list[Refusal | None]:
-    """Alter topics and brokers independently; returns a result for each resource, in order."""
+    """Alter resources independently; returns a result for each resource, in order."""
     pace = Pace(broker.clock.monotonic)
     repeated = await pace.repeated((one.resource_type, one.resource_name) for one in resources)
     changed: dict[Resource, NewValues] = {}
@@ -80,7 +101,7 @@ async def alter_resources(
         problem = resource_problem(broker, one)
         if problem is not None:
             return Decision([], problem)
-        rules = _RULES[ResourceType(one.resource_type)]
+        rules = _rules(broker, ResourceType(one.resource_type))
         resource = Resource(one.resource_type, one.resource_name)
         values = make_values(broker.image.settings.get(resource, {}), one, rules)
         if isinstance(values, Refusal):
@@ -115,13 +136,13 @@ async def alter_resources(
 def warn_without_effect(resource: Resource, names: Iterable[str]) -> None:
     """Log which of the settings that were set do nothing here."""
     kind = ResourceType(resource.resource_type)
-    table = _RULES[kind].table
+    table = _TABLES[kind]
     for name in names:
         setting = table.get(name)
         if setting is None or setting.is_ignored:
             logger.warning(
                 "%s was set on %s %r and has no effect: %s",
-                *(name, kind.name.lower(), resource.name),
+                *(name, kind.name.lower().replace("_", " "), resource.name),
                 "this broker does not know it" if setting is None else setting.doc,
             )
 
@@ -136,8 +157,21 @@ def resource_problem(broker: Broker, resource: NamedResource) -> Refusal | None:
             return topic_problem(broker, name)
         case ResourceType.BROKER:
             return broker_problem(broker, name) if name else None
+        case ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+            return name_problem(name)
         case other:
             return unsupported_type(other)
+
+
+def name_problem(name: str) -> Refusal | None:
+    """Why no group or client metrics subscription can have this name, or None if one can.
+
+    Neither has to exist: settings may come first.
+    """
+    if name:
+        return None
+    message = "The name of the group or client metrics subscription is missing."
+    return Refusal(ErrorCode.INVALID_REQUEST, message)
 
 
 def topic_problem(broker: Broker, name: str) -> Refusal | None:
@@ -174,7 +208,8 @@ def unsupported_type(resource_type: int) -> Refusal:
     return Refusal(
         ErrorCode.INVALID_REQUEST,
         f"Config resource type {resource_type} is not supported. Supported are topics (2), brokers "
-        "(4) and, except in AlterConfigs, broker loggers (8).",
+        "(4), client metrics subscriptions (16), groups (32) and, except in AlterConfigs, broker "
+        "loggers (8).",
     )
 
 

@@ -1,9 +1,13 @@
-"""DeleteGroups 0-2: delete groups without members, and their offsets."""
+"""DeleteGroups 0-3: delete groups without members, and their offsets.
+
+From version 3 on a refusal says in words why.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from ...protocol.errors import ErrorCode
 from ...protocol.messages import delete_groups
 from ..system.pace import Pace
 
@@ -22,5 +26,21 @@ async def handle(
     async for group_id in pace.each(group_ids):
         one = delete_groups.Request(groups_names=[group_id])
         answer = await broker.groups.ask(group_id, one, context)
-        results += cast("delete_groups.Response", answer).results
+        for result in cast("delete_groups.Response", answer).results:
+            if result.error_code != ErrorCode.NONE:
+                result.error_message = _reason(ErrorCode(result.error_code), group_id)
+            results.append(result)
     return delete_groups.Response(results=results)
+
+
+def _reason(code: ErrorCode, group_id: str) -> str:
+    shown = f"Group {group_id[:100]!r}"
+    match code:
+        case ErrorCode.NON_EMPTY_GROUP:
+            return f"{shown} has members; stop them first."
+        case ErrorCode.GROUP_ID_NOT_FOUND:
+            return f"{shown} does not exist."
+        case ErrorCode.INVALID_GROUP_ID:
+            return f"{shown} is no group id."
+        case _:
+            return f"{shown} was not deleted: {code.name}."

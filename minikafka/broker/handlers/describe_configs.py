@@ -1,11 +1,12 @@
-"""DescribeConfigs 1-4: settings of topics, brokers and loggers, and the source of each value.
+"""DescribeConfigs 1-4: settings of resources, and the source of each value.
 
 A topic has all its settings; this broker, by its id, all of its own, with those that are fixed at
 start as read-only; the empty broker name only the settings for all brokers. Sources and synonyms
 are KIP-226's, types and documentation (version 3) KIP-569's. As in Kafka, null or no setting names
 mean all. No setting is sensitive, because none holds a secret, except for dynamic broker settings
 that this broker does not know, which have no value in the answer. Log levels (KIP-412) are
-resources of type 8. Not implemented: client metrics and groups as resources.
+resources of type 8. A group (KIP-848) or client metrics subscription (KIP-714) has all its
+settings, whether it exists or not.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from .config_entries import (
     ConfigSource,
     SettingEntry,
     broker_entries,
+    client_metrics_entries,
     every_broker_entries,
+    group_entries,
     overridden,
     topic_entries,
     unknown_entries,
@@ -30,6 +33,7 @@ from .config_entries import (
 from .config_resources import (
     RESOURCES_PER_REQUEST_MAX,
     ResourceType,
+    name_problem,
     node_problem,
     too_many,
     topic_problem,
@@ -92,6 +96,12 @@ def _describe(
             if refusal is not None:
                 return refusal
             entries = broker_entries(broker.settings)
+        case ResourceType.CLIENT_METRICS | ResourceType.GROUP as kind:
+            refusal = name_problem(name)
+            if refusal is not None:
+                return refusal
+            is_group = kind == ResourceType.GROUP
+            entries = (group_entries if is_group else client_metrics_entries)(broker.settings, name)
         case ResourceType.BROKER_LOGGER:
             return node_problem(broker, name) or _loggers(wanted)
         case other:

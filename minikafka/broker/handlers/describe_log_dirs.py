@@ -1,8 +1,9 @@
-"""DescribeLogDirs 1-4: the data directory and the sizes of its partitions (KIP-113).
+"""DescribeLogDirs 1-5: the data directory and the sizes of its partitions (KIP-113).
 
 There is one directory. Null topics mean all replicas on this broker; requested partitions that have
 none are left out. There are no future replicas, so the offset lag is always 0. From version 4 on
-(KIP-827) the answer has the usable bytes of the disk and, if known, its size.
+(KIP-827) the answer has the usable bytes of the disk and, if known, its size. No
+directory is ever cordoned (version 5, KIP-1066).
 """
 
 from __future__ import annotations

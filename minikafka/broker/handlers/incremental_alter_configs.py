@@ -1,11 +1,12 @@
-"""IncrementalAlterConfigs 0-1: change some settings of topics, brokers or loggers (KIP-339).
+"""IncrementalAlterConfigs 0-1: change some settings of resources (KIP-339).
 
 SET and DELETE work on every setting, APPEND and SUBTRACT on lists. Topics must exist; a broker is
-named by its id, or all brokers by the empty name. Each resource takes all of its changes or none.
-As in Kafka, invalid settings are INVALID_CONFIG for a topic and INVALID_REQUEST for a broker; so is
+named by its id, or all brokers by the empty name. Groups and client metrics subscriptions (KIP-848,
+KIP-714) need not exist. Each resource takes all of its changes or none.
+As in Kafka, invalid settings are INVALID_REQUEST for a broker and else INVALID_CONFIG; so is
 a broker setting that is only read at start. Changes are effective on this broker when the answer is
 sent, and on others a little later. Log levels (KIP-412) belong to this broker, which need not be
-the controller, and last until it stops. Not implemented: client metrics and groups as resources.
+the controller, and last until it stops.
 """
 
 from __future__ import annotations

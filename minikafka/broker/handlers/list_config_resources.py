@@ -1,8 +1,7 @@
 """ListConfigResources 0-1: the names of all config resources (KIP-714, KIP-1142).
 
-Version 0 lists client metrics subscriptions, of which there are none here, and neither are there
-groups with settings. Version 1 lists the requested types, or all if none is given. As in Kafka, an
-unknown type is UNSUPPORTED_VERSION.
+Version 0 lists client metrics subscriptions. Version 1 lists the requested types, or all if none is
+given. Groups are listed if they have settings. As in Kafka, an unknown type is UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -35,13 +34,18 @@ async def handle(
         ResourceType.TOPIC: list(broker.image.topics),
         ResourceType.BROKER: brokers,
         ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.CLIENT_METRICS: [],
+        ResourceType.GROUP: [],
     }
+    for kind, name in broker.image.settings:
+        if kind in (ResourceType.CLIENT_METRICS, ResourceType.GROUP):
+            names[ResourceType(kind)].append(name)
     return list_config_resources.Response(
         error_code=ErrorCode.NONE,
         config_resources=[
             list_config_resources.ConfigResource(resource_name=name, resource_type=kind)
             for kind in ResourceType
             if kind in asked
-            for name in names.get(kind, [])
+            for name in names[kind]
         ],
     )

@@ -1,7 +1,8 @@
-"""TxnOffsetCommit 0-5: offsets that take effect when the transaction commits (KIP-98, KIP-447).
+"""TxnOffsetCommit 0-6: offsets that take effect when the transaction commits (KIP-98, KIP-447).
 
 Before the first of them is stored, the transaction coordinator confirms the transaction (KIP-890);
-from version 5 on that also adds the group's partition, so that AddOffsetsToTxn is not needed.
+from version 5 on that also adds the group's partition, so that AddOffsetsToTxn is not needed. From
+version 6 on topics have ids and no names (KIP-1319).
 """
 
 from __future__ import annotations
@@ -21,39 +22,48 @@ if TYPE_CHECKING:
 
 _ABORTABLE_FIRST = 4
 _ADDS_FIRST = 5
+_TOPIC_IDS_FIRST = 6
 
 
 async def handle(
     broker: Broker, context: RequestContext, request: txn_offset_commit.Request
 ) -> txn_offset_commit.Response:
     version = context.api_version
+    asked = request.topics
     code = await _confirm(broker, version, request)
     if code is not ErrorCode.NONE:
-        return transactional_commit_refused(request, code)
-    asked = request.topics
+        return _refuse(request, asked, code)
+    by_id = version >= _TOPIC_IDS_FIRST
     image = broker.image
+    if by_id:
+        for topic in asked:
+            of_id = image.topics_by_id.get(topic.topic_id)
+            topic.name = "" if of_id is None else of_id.name
     request.topics = [topic for topic in asked if topic.name in image.topics]
     unknown = [topic for topic in asked if topic.name not in image.topics]
-    refused = [
-        txn_offset_commit.ResponseTopic(
-            name=topic.name,
-            partitions=[
-                txn_offset_commit.ResponsePartition(
-                    partition_index=one.partition_index,
-                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                )
-                for one in topic.partitions
-            ],
-        )
-        for topic in unknown
-    ]
+    not_known = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not request.topics:
-        return txn_offset_commit.Response(topics=refused)
+        return _refuse(request, unknown, not_known)
+    ids = {topic.name: topic.topic_id for topic in request.topics}
     answer = cast(
         "txn_offset_commit.Response", await broker.groups.ask(request.group_id, request, context)
     )
     _ask_again_if_unconfirmed(answer)
-    answer.topics += refused
+    for answered in answer.topics:
+        answered.topic_id = ids[answered.name]
+    answer.topics += _refuse(request, unknown, not_known).topics
+    return answer
+
+
+def _refuse(
+    request: txn_offset_commit.Request,
+    topics: list[txn_offset_commit.RequestTopic],
+    code: ErrorCode,
+) -> txn_offset_commit.Response:
+    request.topics = topics
+    answer = transactional_commit_refused(request, code)
+    for asked, answered in zip(topics, answer.topics, strict=True):
+        answered.topic_id = asked.topic_id
     return answer
 
 

@@ -25,7 +25,7 @@ from ...protocol.frames import SIZE, decode_request_header, encode_response, pee
 from ...protocol.messages import api_versions
 from ...protocol.schema import Response
 from ...storage.errors import StorageError
-from ..control.request_context import RequestContext
+from ..control.request_context import ClientConnection, RequestContext
 from ..handlers import API_TABLE, Handler
 from ..handlers.later_answer import LaterAnswer
 from ..quorum.change_error import FORWARDING_FAILURE, ChangeError
@@ -78,6 +78,7 @@ class Connection:
         "_room",
         "_scope",
         "_transport",
+        "client",
         "frame_started",
         "is_serving",
         "last_active",
@@ -86,6 +87,7 @@ class Connection:
     def __init__(self, broker: Broker, transport: Transport) -> None:
         self._broker = broker
         self._transport = transport
+        self.client = ClientConnection()
         self._answers: list[Any] = []
         self.last_active = broker.clock.monotonic()
         self.frame_started: float | None = None
@@ -289,7 +291,9 @@ class Connection:
             )
         else:
             request = handler.request_class.decode(version, frame, position)
-        context = RequestContext(api_key, version, header.client_id, self._transport.peer)
+        context = RequestContext(
+            api_key, version, header.client_id, self._transport.peer, self.client
+        )
         if len(self._later) >= LATER_ANSWERS_MAX:
             await self._wait_for_later(LATER_ANSWERS_MAX // 2)
         self.is_serving = True

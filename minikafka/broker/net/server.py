@@ -108,7 +108,7 @@ class Server:
             try:
                 for _ in range(_ACCEPTED_AT_ONCE_MAX):
                     client, address = listener.accept()
-                    self._take(client, str(address[0]), nursery)
+                    self._take(client, str(address[0]), address[1], nursery)
             except BlockingIOError:
                 continue
             except OSError as error:
@@ -116,7 +116,7 @@ class Server:
                     logger.error("cannot accept a connection: %s", error)
                     await trio.sleep(_ACCEPT_PAUSE_SECONDS)
 
-    def _take(self, client: socket.socket, host: str, nursery: trio.Nursery) -> None:
+    def _take(self, client: socket.socket, host: str, port: int, nursery: trio.Nursery) -> None:
         config = self._broker.config
         if len(self.connections) >= min(
             self._broker.settings.integer("max.connections"), self._descriptors
@@ -134,6 +134,7 @@ class Server:
             client.close()
             return
         connection = self._connect(self._broker, client, "/" + host)
+        connection.client.port = port
         self.connections[connection] = host
         self._per_address[host] += 1
         nursery.start_soon(self._serve, connection, host)

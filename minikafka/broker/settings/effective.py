@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ...metadata.group_settings import group_value, group_values
 from ...metadata.image import RESOURCE_BROKER, MetadataImage
 from ...metadata.placement import Placement
 from ...metadata.replication_rules import ReplicationRules
@@ -65,6 +66,17 @@ class EffectiveSettings:
     def topic_values(self, topic: str) -> dict[str, Value]:
         """All settings of a topic by Kafka name; the topic's own override the broker's."""
         return topic_values(self._metadata.image.topic_settings(topic), self.broker_values())
+
+    def group_values(self, group_id: str) -> dict[str, Value]:
+        """All settings of a group by Kafka name, as they are effective."""
+        return group_values(self._metadata.image.group_settings(group_id), self.broker_values())
+
+    def group_integer(self, group_id: str, name: str) -> int:
+        """One numeric setting of a group, such as ``consumer.session.timeout.ms``."""
+        overrides = self._metadata.image.group_settings(group_id)
+        value = group_value(name, overrides, self.broker_values())
+        assert isinstance(value, int)
+        return value
 
     def placement(self, start: int) -> Placement:
         """The brokers that can hold replicas, and the defaults for new topics.

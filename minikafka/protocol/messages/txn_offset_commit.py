@@ -4,10 +4,11 @@
 - 3: flexible; member and generation, so that a zombie member is fenced (KIP-447).
 - 4: may answer TRANSACTION_ABORTABLE (KIP-890).
 - 5: AddOffsetsToTxn is no longer needed first (KIP-890).
+- 6: topic ids in place of names (KIP-1319).
 """
 
 from minikafka.protocol import schema
-from minikafka.protocol.fields import Struct, array, int16, int32, int64, string
+from minikafka.protocol.fields import ZERO_UUID, Struct, array, int16, int32, int64, string, uuid
 
 
 class RequestPartition(Struct):
@@ -18,11 +19,12 @@ class RequestPartition(Struct):
 
 
 class RequestTopic(Struct):
-    name: str = string()
+    name: str = string(versions="0-5", default="")
+    topic_id: bytes = uuid(versions="6+", default=ZERO_UUID)
     partitions: list[RequestPartition] = array(RequestPartition)
 
 
-class Request(schema.Request, api_key=28, versions="0-5", flexible="3+"):
+class Request(schema.Request, api_key=28, versions="0-6", flexible="3+"):
     transactional_id: str = string()
     group_id: str = string()
     producer_id: int = int64()
@@ -39,10 +41,11 @@ class ResponsePartition(Struct):
 
 
 class ResponseTopic(Struct):
-    name: str = string()
+    name: str = string(versions="0-5", default="")
+    topic_id: bytes = uuid(versions="6+", default=ZERO_UUID)
     partitions: list[ResponsePartition] = array(ResponsePartition)
 
 
-class Response(schema.Response, api_key=28, versions="0-5", flexible="3+"):
+class Response(schema.Response, api_key=28, versions="0-6", flexible="3+"):
     throttle_time_ms: int = int32(default=0)
     topics: list[ResponseTopic] = array(ResponseTopic)

@@ -15,6 +15,7 @@ from tests.broker.handlers.config_requests import (
     APPEND,
     BROKER,
     BROKER_LOGGER,
+    CLIENT_METRICS,
     DEFAULT,
     DELETE,
     FROM_ALL_BROKERS,
@@ -166,7 +167,14 @@ async def test_producers_expire_by_the_current_setting(tmp_path: Path) -> None:
         (TOPIC, "t", "no.such", ErrorCode.INVALID_CONFIG),
         (BROKER, "", "num.partitions", ErrorCode.INVALID_REQUEST),
         (BROKER, "2", "log.retention.ms", ErrorCode.INVALID_REQUEST),
-        (GROUP, "g", "consumer.session.timeout.ms", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", "consumer.session.timeout.ms", ErrorCode.INVALID_REQUEST),
+        (GROUP, "g", "consumer.session.timeout.ms", ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", "no.such", ErrorCode.INVALID_CONFIG),
+        (CLIENT_METRICS, "", "interval.ms", ErrorCode.INVALID_REQUEST),
+        (CLIENT_METRICS, "m", "interval.ms", ErrorCode.INVALID_REQUEST),
+        (CLIENT_METRICS, "m", "match", ErrorCode.INVALID_CONFIG),
+        (CLIENT_METRICS, "m", "no.such", ErrorCode.INVALID_REQUEST),
+        (3, "x", "no.such", ErrorCode.INVALID_REQUEST),
     ],
 )
 async def test_invalid_changes_are_refused(

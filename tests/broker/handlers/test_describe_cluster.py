@@ -59,7 +59,7 @@ async def test_there_are_no_controller_endpoints(
 # --- DescribeLogDirs ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 async def test_the_directory_shows_all_partitions_and_their_sizes(
     tmp_path: Path, version: int
 ) -> None:
@@ -88,6 +88,7 @@ async def test_the_directory_shows_all_partitions_and_their_sizes(
             assert 0 < result.usable_bytes <= result.total_bytes
         else:
             assert (result.usable_bytes, result.total_bytes) == (-1, -1)
+        assert not result.is_cordoned
 
 
 async def test_only_requested_partitions_with_a_local_replica_are_described(tmp_path: Path) -> None:

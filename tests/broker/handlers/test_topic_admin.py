@@ -124,8 +124,10 @@ async def test_groups_work_after_a_client_created_the_offsets_topic(tmp_path: Pa
         (made,) = (await create(client, creatable("__consumer_offsets", 3))).topics
         assert made.error_code == ErrorCode.NONE
         request = delete_groups.Request(groups_names=["g"])
-        response = await client.ask(request, 2, delete_groups.Response)
-        assert response.results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        for version, words in ((2, None), (3, "Group 'g' does not exist.")):
+            response = await client.ask(request, version, delete_groups.Response)
+            assert response.results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+            assert response.results[0].error_message == words
 
 
 # --- DeleteTopics ------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -183,31 +184,37 @@ async def test_a_missing_transactional_id_or_group_is_refused(tmp_path: Path) ->
         assert await add_offsets(client, producer, group_id="") is invalid
 
 
-@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("version", range(7))
 async def test_offsets_of_a_transaction_in_every_version(tmp_path: Path, version: int) -> None:
     async with running_broker(tmp_path) as under_test:
         client = under_test.connect()
         await client.create_topic("t")
         producer = await begun(client)
         await find(client, GROUP, 0)
-        refused = await commit_offset(client, LONG_AGO, 7, version=version)
+        commit = partial(
+            commit_offset, topic_id=under_test.broker.image.topics["t"].topic_id, version=version
+        )
+        refused = await commit(client, LONG_AGO, 7)
         assert refused is ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if version < 5:
             not_added = {4: ErrorCode.TRANSACTION_ABORTABLE}
             expected = not_added.get(version, ErrorCode.INVALID_TXN_STATE)
-            assert await commit_offset(client, producer, 7, version=version) is expected
+            assert await commit(client, producer, 7) is expected
             assert await add_offsets(client, producer, version=min(version, 4)) is OK
-        unknown = await commit_offset(client, producer, 7, topic="nowhere", version=version)
-        assert unknown is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        nowhere = await commit(client, producer, 7, topic="nowhere", topic_id=b"n" * 16)
+        by_id = version >= 6
+        assert nowhere is (
+            ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
         if version >= 3:
-            of_nobody = await commit_offset(client, producer, 7, generation_id=5, version=version)
+            of_nobody = await commit(client, producer, 7, generation_id=5)
             assert of_nobody is ErrorCode.ILLEGAL_GENERATION
-        assert await commit_offset(client, producer, 7, version=version) is OK
-        end_version = 5 if version == 5 else 3
+        assert await commit(client, producer, 7) is OK
+        end_version = 5 if version >= 5 else 3
         ended = await end(client, producer, commits=False, version=end_version)
         assert ended.error_code == OK
         # A late write is refused.
-        late = await commit_offset(client, producer, 8, version=version)
+        late = await commit(client, producer, 8)
         assert late is not OK
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.fields import ZERO_UUID
 from minikafka.protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -191,12 +192,14 @@ async def commit_offset(
     offset: int,
     *,
     topic: str = "t",
+    topic_id: bytes = ZERO_UUID,
     group_id: str = GROUP,
     generation_id: int = -1,
     version: int = 3,
     transactional_id: str = TID,
 ) -> ErrorCode:
-    """TxnOffsetCommit."""
+    """TxnOffsetCommit; from version 6 on the topic is found by its id only."""
+    by_id = version >= 6
     one = txn_offset_commit.RequestPartition(
         partition_index=0, committed_offset=offset, committed_metadata=""
     )
@@ -206,9 +209,17 @@ async def commit_offset(
         producer_id=producer[0],
         producer_epoch=producer[1],
         generation_id=generation_id,
-        topics=[txn_offset_commit.RequestTopic(name=topic, partitions=[one])],
+        topics=[
+            txn_offset_commit.RequestTopic(
+                name="" if by_id else topic,
+                topic_id=topic_id if by_id else ZERO_UUID,
+                partitions=[one],
+            )
+        ],
     )
     answer = await client.ask(request, version, txn_offset_commit.Response)
+    named = ("", topic_id) if by_id else (topic, ZERO_UUID)
+    assert (answer.topics[0].name, answer.topics[0].topic_id) == named
     return ErrorCode(answer.topics[0].partitions[0].error_code)
 
 
