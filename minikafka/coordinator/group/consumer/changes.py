@@ -1,0 +1,137 @@
+"""Carries out decisions about consumer groups: writes them, and keeps the timers of members."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from minikafka.protocol.errors import ErrorCode
+
+from ..context import ShardContext, Timer, TimerKind
+from .assignors import ASSIGNORS, Assignor
+from .consumer_group import ConsumerGroup
+from .draft import Draft
+from .member import ConsumerMember, MemberState
+
+_log = logging.getLogger(__name__)
+
+_MEMBER_TIMERS = (
+    TimerKind.CONSUMER_SESSION,
+    TimerKind.CONSUMER_REBALANCE,
+    TimerKind.CONSUMER_JOIN,
+    TimerKind.CONSUMER_SYNC,
+)
+
+
+class Changes:
+    def __init__(self, context: ShardContext) -> None:
+        self._context = context
+
+    def find(self, group_id: str) -> ConsumerGroup | None:
+        """A consumer group; None if there is none."""
+        group = self._context.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def write(self, draft: Draft, done: Callable[[ErrorCode], None]) -> None:
+        """Store a decision; ``done`` when it, and all that it is based on, is committed."""
+        if draft.entries:
+            self._context.append(draft.entries, done)
+        else:
+            self._context.when_stored(done)
+
+    # --- assignments -----------------------------------------------------------------------
+
+    def assign(self, draft: Draft) -> None:
+        """Bring the target assignment to the group epoch, with the assignor that members prefer."""
+        draft.assign(self._assignor(draft.group), self._context.topics)
+
+    def _assignor(self, group: ConsumerGroup) -> Assignor:
+        names = self._context.config.consumer_assignors
+        return ASSIGNORS[group.preferred_assignor(names.__contains__, names[0])]
+
+    def look_at_topics(self, group: ConsumerGroup) -> None:
+        """Topics may have changed: raise the group epoch if the group reads one that has."""
+        if group.members:
+            draft = Draft(group)
+            draft.raise_epoch(self._context.topics, is_changed=False)
+            if draft.entries:
+                self.write(draft, _ignore)
+
+    def set_regex(self, group: ConsumerGroup, resolved: dict[str, frozenset[str]]) -> None:
+        """The topics that regular expressions of the group match are these now."""
+        draft = Draft(group)
+        now_ms = self._context.now.wall_ms
+        changes = [
+            draft.resolve(regex, topics, now_ms)
+            for regex, topics in resolved.items()
+            if group.uses_regex(regex)
+        ]
+        draft.raise_epoch(self._context.topics, is_changed=any(changes))
+        if draft.entries:
+            self.write(draft, _ignore)
+
+    # --- the end of a member ---------------------------------------------------------------
+
+    def fence(
+        self, group: ConsumerGroup, member: ConsumerMember, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Take a member out of its group: all others may have its partitions."""
+        draft = Draft(group)
+        draft.remove(member.member_id)
+        draft.raise_epoch(self._context.topics, is_changed=True)
+        self.write(draft, done)
+
+    # --- timers ----------------------------------------------------------------------------
+
+    def restart_session(self, group: ConsumerGroup, member: ConsumerMember) -> None:
+        classic = member.subscription.classic
+        settings = self._context.settings_of(group.group_id)
+        timeout_ms = (
+            settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        )
+        timer = Timer(TimerKind.CONSUMER_SESSION, group.group_id, member.member_id)
+        self._context.start_timer(timer, timeout_ms)
+
+    def watch_revocation(self, group: ConsumerGroup, member: ConsumerMember) -> None:
+        """A member that has to give up partitions must do so in its rebalance timeout."""
+        timer = Timer(TimerKind.CONSUMER_REBALANCE, group.group_id, member.member_id)
+        if member.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
+            self._context.start_timer(timer, member.subscription.rebalance_timeout_ms)
+        else:
+            self._context.timers.cancel(timer)
+
+    def cancel_timers(self, group_id: str, member_id: str) -> None:
+        for kind in _MEMBER_TIMERS:
+            self._context.timers.cancel(Timer(kind, group_id, member_id))
+
+    def on_timer(self, timer: Timer) -> None:
+        """A member was silent, or did not give up its partitions, for too long."""
+        group = self.find(timer.group_id)
+        member = None if group is None else group.members.get(timer.member_id)
+        if group is None or member is None:
+            return
+        if (
+            timer.kind is TimerKind.CONSUMER_REBALANCE
+            and member.state is not MemberState.UNREVOKED_PARTITIONS
+        ):
+            return
+        _log.info(
+            "group %s fences member %s: its %s timeout has passed",
+            timer.group_id,
+            timer.member_id,
+            timer.kind.name.removeprefix("CONSUMER_").lower(),
+        )
+
+        def done(error: ErrorCode) -> None:
+            current = self.find(timer.group_id)
+            is_left = current is not None and timer.member_id in current.members
+            if error is not ErrorCode.NONE and is_left:
+                self._context.start_timer(timer, self._context.config.offset_commit_timeout_ms)
+            elif not is_left:
+                self.cancel_timers(timer.group_id, timer.member_id)
+
+        self.fence(group, member, done)
+
+
+def _ignore(_error: ErrorCode) -> None:
+    pass
