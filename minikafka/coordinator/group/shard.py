@@ -51,6 +51,7 @@ from .classic.requests import ClassicRequest, ClassicRequests
 from .classic.responses import heartbeat_answer
 from .cleanup import Cleanup
 from .config import GroupConfig
+from .consumer.consumer_group import ConsumerGroup
 from .consumer.replay import CONSUMER_REPLAY
 from .consumer.requests import ConsumerRequests
 from .context import Replay, ShardContext, Timer, TimerKind
@@ -93,7 +94,7 @@ class GroupShard:
             config, new_id, _REPLAY, new_simple_group, topics or TopicTable(), settings_of
         )
         self._classic = ClassicRequests(self._context)
-        self._consumer = ConsumerRequests(self._context)
+        self._consumer = ConsumerRequests(self._context, self._classic)
         self._share = ShareRequests(self._context)
         self._rooms = (self._classic, self._consumer, self._share)
         self._offset_requests = OffsetRequests(self._context, self._classic)
@@ -146,10 +147,18 @@ class GroupShard:
     def _handle_classic(self, ask: Ask, request: ClassicRequest) -> None:
         """The classic protocol; to a group of another type nobody belongs who speaks it."""
         group = self._context.groups.get(request.group_id)
+        is_join = isinstance(request, join_group.Request)
         if group is None or group.TYPE is GroupType.CLASSIC:
             self._classic.handle(ask, request)
             return
-        is_join = isinstance(request, join_group.Request)
+        if isinstance(group, ConsumerGroup):
+            if group.members:
+                self._consumer.handle_classic(ask, request, group)
+            else:
+                if is_join:
+                    self._consumer.forget_empty(group)
+                self._classic.handle(ask, request)
+            return
         error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_join else ErrorCode.UNKNOWN_MEMBER_ID
         self._context.reply(ask.token, refused(request, ask.api_version, error))
 

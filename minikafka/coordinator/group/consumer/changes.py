@@ -7,11 +7,15 @@ from collections.abc import Callable
 
 from minikafka.protocol.errors import ErrorCode
 
+from ..classic.classic_group import ClassicGroup
+from ..classic.requests import ClassicRequests
 from ..context import ShardContext, Timer, TimerKind
 from .assignors import ASSIGNORS, Assignor
 from .consumer_group import ConsumerGroup
 from .draft import Draft
 from .member import ConsumerMember, MemberState
+from .migration import CannotUpgradeError, downgraded, upgraded
+from .responses import Refusal
 
 _log = logging.getLogger(__name__)
 
@@ -24,8 +28,9 @@ _MEMBER_TIMERS = (
 
 
 class Changes:
-    def __init__(self, context: ShardContext) -> None:
+    def __init__(self, context: ShardContext, classic: ClassicRequests) -> None:
         self._context = context
+        self._classic = classic
 
     def find(self, group_id: str) -> ConsumerGroup | None:
         """A consumer group; None if there is none."""
@@ -76,10 +81,83 @@ class Changes:
         self, group: ConsumerGroup, member: ConsumerMember, done: Callable[[ErrorCode], None]
     ) -> None:
         """Take a member out of its group: all others may have its partitions."""
+        if self._may_downgrade(group, member.member_id) and self._downgrade(
+            group, member.member_id, done
+        ):
+            return
         draft = Draft(group)
         draft.remove(member.member_id)
         draft.raise_epoch(self._context.topics, is_changed=True)
         self.write(draft, done)
+
+    # --- migration -------------------------------------------------------------------------
+
+    def upgrade(self, group: ClassicGroup) -> Draft:
+        """A classic group as a consumer group.
+
+        Raises:
+            Refusal: it may not become one.
+        """
+        config = self._context.config
+        reason = None
+        if not group.members and not group.pending_members:
+            pass  # it has nothing but offsets
+        elif not config.allows_upgrade:
+            reason = "group.consumer.migration.policy does not allow it"
+        elif not group.uses_consumer_protocol():
+            reason = f"its protocol type is {group.protocol_type!r}"
+        elif len(group.members) > config.consumer_max_size:
+            reason = f"it has {len(group.members)} members"
+        if reason is None:
+            try:
+                return upgraded(group, self._context.topics)
+            except CannotUpgradeError as error:
+                reason = str(error)
+        message = f"Group {group.group_id} cannot become a consumer group: {reason}."
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+    def release_classic(self, group_id: str) -> bool:
+        """Answer what waits in a classic group that is about to become a consumer group.
+
+        Returns:
+            Whether it is one.
+        """
+        group = self._context.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            self._classic.release(group)
+            return True
+        return False
+
+    def delete(self, group: ConsumerGroup) -> None:
+        self._context.append(group.tombstones(), _ignore)
+
+    def _may_downgrade(self, group: ConsumerGroup, leaving_id: str) -> bool:
+        config = self._context.config
+        return (
+            config.allows_downgrade
+            and 1 < len(group.members) <= config.group_max_size + 1
+            and not group.members[leaving_id].is_classic
+            and group.has_only_classic_members_without(leaving_id)
+        )
+
+    def _downgrade(
+        self, group: ConsumerGroup, leaving_id: str, done: Callable[[ErrorCode], None]
+    ) -> bool:
+        group_id, member_ids = group.group_id, list(group.members)
+        now_ms = self._context.now.wall_ms
+        entries = downgraded(group, leaving_id, self._context.topics, now_ms)
+        if entries is None:
+            return False
+
+        def stored(error: ErrorCode) -> None:
+            if self.find(group_id) is None:  # it is in the log, if perhaps not committed yet
+                for member_id in member_ids:
+                    self.cancel_timers(group_id, member_id)
+                self._classic.adopt(group_id)
+            done(error)
+
+        self._context.append(entries, stored)
+        return True
 
     # --- timers ----------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class Heartbeats:
             and owned is not None
         )
         is_news = is_full or before is None or before.assigned != member.assigned
-        self._answer(ask, draft, member, member.assigned if is_news else None)
+        self._answer(ask, draft, before, member.assigned if is_news else None, member)
 
     def _draft_for(self, request: Request) -> Draft:
         """The group, which is new if nobody uses its id."""
@@ -87,18 +87,9 @@ class Heartbeats:
         if may_create and found is None:
             return Draft(ConsumerGroup(request.group_id))
         if may_create and isinstance(found, ClassicGroup):
-            return self._upgrade(found)
+            return self._changes.upgrade(found)
         what = "not found" if found is None else "is not a consumer group"
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {what}.")
-
-    def _upgrade(self, group: ClassicGroup) -> Draft:
-        if group.members or group.pending_members:
-            raise Refusal(
-                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group."
-            )
-        draft = Draft(ConsumerGroup(group.group_id))
-        draft.entries += group.tombstones()
-        return draft
 
     def _check_room(self, group: ConsumerGroup, request: Request) -> None:
         if request.member_id in group.members:
@@ -177,15 +168,24 @@ class Heartbeats:
         return stepped
 
     def _answer(
-        self, ask: Ask, draft: Draft, member: ConsumerMember, assigned: Partitions | None
+        self,
+        ask: Ask,
+        draft: Draft,
+        before: ConsumerMember | None,
+        assigned: Partitions | None,
+        member: ConsumerMember,
     ) -> None:
         group = draft.group
         settings = self._context.settings_of(group.group_id)
         accepted = heartbeat_accepted(
             member.member_id, member.epoch, settings.consumer_heartbeat_interval_ms, assigned
         )
+        if self._changes.release_classic(group.group_id):
+            for other in group.members.values():
+                self._changes.restart_session(group, other)
         self._changes.restart_session(group, member)
-        self._changes.watch_revocation(group, member)
+        if before is not member:
+            self._changes.watch_revocation(group, member)
 
         def stored(error: ErrorCode) -> None:
             if error is ErrorCode.NONE:

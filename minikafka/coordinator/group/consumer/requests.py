@@ -7,9 +7,11 @@ from typing import ClassVar
 
 from minikafka.protocol.messages import consumer_group_heartbeat
 
+from ..classic.requests import ClassicRequest, ClassicRequests
 from ..context import ShardContext, Timer, TimerKind
 from ..effects import Ask
 from .changes import Changes
+from .classic_members import ClassicMembers
 from .consumer_group import ConsumerGroup
 from .heartbeats import Heartbeats
 from .regex import compile_regex
@@ -25,13 +27,22 @@ class ConsumerRequests:
         }
     )
 
-    def __init__(self, context: ShardContext) -> None:
+    def __init__(self, context: ShardContext, classic: ClassicRequests) -> None:
         self._context = context
-        self._changes = Changes(context)
+        self._changes = Changes(context, classic)
         self._heartbeats = Heartbeats(context, self._changes)
+        self._classic_members = ClassicMembers(context, self._changes)
 
     def handle(self, ask: Ask, request: consumer_group_heartbeat.Request) -> None:
         self._heartbeats.handle(ask, request)
+
+    def handle_classic(self, ask: Ask, request: ClassicRequest, group: ConsumerGroup) -> None:
+        """A request of the classic protocol to a consumer group that has members."""
+        self._classic_members.handle(ask, request, group)
+
+    def forget_empty(self, group: ConsumerGroup) -> None:
+        """A classic group takes the place of one that has no members."""
+        self._changes.delete(group)
 
     def fire(self, timer: Timer) -> None:
         self._changes.on_timer(timer)
