@@ -61,7 +61,7 @@ class RangeAssignor:
         target: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in members}
         readers: dict[bytes, list[str]] = defaultdict(list)
         for member_id in sorted(members, key=lambda one: _static_first(one, members[one])):
-            for topic_id in members[member_id].topics:
+            for topic_id in sorted(members[member_id].topics):
                 readers[topic_id].append(member_id)
         for topic_id, member_ids in readers.items():
             size, extra = divmod(partition_counts[topic_id], len(member_ids))
@@ -87,7 +87,7 @@ class UniformAssignor:
         draft = _Draft(members)
         readers: dict[bytes, list[str]] = defaultdict(list)
         for member_id in sorted(members):
-            for topic_id in members[member_id].topics:
+            for topic_id in sorted(members[member_id].topics):
                 readers[topic_id].append(member_id)
         is_alike = len({member.topics for member in members.values()}) <= 1
         unassigned = draft.keep_current(members, partition_counts)

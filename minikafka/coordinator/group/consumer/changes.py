@@ -59,8 +59,7 @@ class Changes:
         if group.members:
             draft = Draft(group)
             draft.raise_epoch(self._context.topics, is_changed=False)
-            if draft.entries:
-                self.write(draft, _ignore)
+            self._store_topics(draft)
 
     def set_regex(self, group: ConsumerGroup, resolved: dict[str, frozenset[str]]) -> None:
         """The topics that regular expressions of the group match are these now."""
@@ -72,8 +71,22 @@ class Changes:
             if group.uses_regex(regex)
         ]
         draft.raise_epoch(self._context.topics, is_changed=any(changes))
+        self._store_topics(draft)
+
+    def _store_topics(self, draft: Draft) -> None:
+        """Store what follows from new topics; if that fails, the next heartbeat looks again."""
+
+        def done(error: ErrorCode) -> None:
+            if error is not ErrorCode.NONE:
+                self.look_later(draft.group.group_id)
+
         if draft.entries:
-            self.write(draft, _ignore)
+            self.write(draft, done)
+
+    def look_later(self, group_id: str) -> None:
+        group = self.find(group_id)
+        if group is not None:
+            group.must_look_at_topics = True
 
     # --- the end of a member ---------------------------------------------------------------
 

@@ -62,7 +62,7 @@ class ConsumerGroup(Group):
         members: by member id.
         targets: the target assignment, by member id.
         regexes: the topics of each regular expression that a member subscribes to.
-        must_look_at_topics: topics have changed since ``metadata_hash`` was compared last.
+        must_look_at_topics: topics have changed, and that could not be stored.
     """
 
     TYPE = GroupType.CONSUMER
@@ -77,7 +77,7 @@ class ConsumerGroup(Group):
         self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
-        self.must_look_at_topics = True
+        self.must_look_at_topics = False
         self._owners: dict[tuple[bytes, int], str] = {}
         self._static_ids: dict[str, str] = {}
         self._topics: frozenset[str] | None = None

@@ -66,8 +66,9 @@ class Heartbeats:
             is_changed |= draft.resolve(regex, ask.matched_topics, now_ms)
         elif regex is not None and regex not in draft.group.regexes:
             self._context.match(request.group_id, regex)
-        if is_changed:
-            draft.raise_epoch(self._context.topics, is_changed=True)
+        must_look = self._must_look(request.group_id)
+        if is_changed or must_look:
+            draft.raise_epoch(self._context.topics, is_changed=is_changed)
         self._changes.assign(draft)
         member = self._step(draft, member.member_id, owned)
         is_full = request.member_epoch == JOINS or (
@@ -77,6 +78,16 @@ class Heartbeats:
         )
         is_news = is_full or before is None or before.assigned != member.assigned
         self._answer(ask, draft, before, member.assigned if is_news else None, member)
+
+    def _must_look(self, group_id: str) -> bool:
+        """Whether topics have changed unnoticed, because that could not be stored."""
+        group = self._changes.find(group_id)
+        if group is None or not group.must_look_at_topics:
+            return False
+        group.must_look_at_topics = False
+        for regex in group.regexes:
+            self._context.match(group_id, regex)
+        return True
 
     def _draft_for(self, request: Request) -> Draft:
         """The group, which is new if nobody uses its id."""
@@ -192,6 +203,7 @@ class Heartbeats:
                 self._context.reply(ask.token, accepted)
                 return
             self._context.reply(ask.token, heartbeat_refused(write_error(error)))
+            self._changes.look_later(group.group_id)
             current = self._changes.find(group.group_id)
             if current is None or member.member_id not in current.members:
                 self._changes.cancel_timers(group.group_id, member.member_id)

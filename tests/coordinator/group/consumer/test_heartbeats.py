@@ -306,6 +306,22 @@ def test_topics_that_changed_while_nobody_coordinated_are_noticed() -> None:
     assert shell.restart().epochs()[0] == 2
 
 
+@pytest.mark.parametrize("subscription", [{"topics": ["flights"]}, {"regex": "fl.*"}])
+def test_a_change_of_topics_that_cannot_be_written_is_noticed_by_the_next_heartbeat(
+    subscription: dict[str, Any],
+) -> None:
+    shell = ConsumerShell(World(flights=1))
+    member = Obedient(shell, "A", *subscription.pop("topics", ()), **subscription)
+    shell.world.delete("flights")
+    shell.world.create("flights", 3)
+    shell.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    shell.topics_changed("flights")
+    assert member.beat() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    shell.append_error = ErrorCode.NONE
+    settle(member)
+    assert member.indexes("flights") == {0, 1, 2}
+
+
 def test_another_subscription_changes_the_assignment() -> None:
     shell = ConsumerShell(World(flights=2, airports=1))
     shell.join_consumers("A", "flights")
