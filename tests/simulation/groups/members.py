@@ -59,6 +59,7 @@ class Member:
         self._heard_s = 0.0
         self._told: dict[str, Any] | None = None
         self._commits_open = 0
+        self._is_finishing = False
         self.heartbeat()
         self._tick()
 
@@ -158,8 +159,10 @@ class Member:
         if not self.is_alive or self._wanted is None:
             return
         if self.is_stuck or self._commits_open:
+            self._is_finishing = not self.is_stuck  # no commit follows the one that is open
             self._world.after(1.0, self._revoke)
             return
+        self._is_finishing = False
         self.owned = {
             topic: kept
             for topic, indexes in self.owned.items()
@@ -187,7 +190,7 @@ class Member:
             for topic_id, indexes in sorted(self.owned.items())
             if (topic := self._world.topics.by_id(topic_id)) is not None
         ]
-        if not topics or self._commits_open or not self.is_alive:
+        if not topics or self._commits_open or self._is_finishing or not self.is_alive:
             return
         self._commits_open = number = self._world.dice.getrandbits(48) | 1
         request = offset_commit.Request(
