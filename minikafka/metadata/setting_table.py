@@ -276,6 +276,11 @@ class BrokerConfig:
         "memory of one process, and a larger group does not fit into the record that stores it.",
         1,
     )
+    group_coordinator_rebalance_protocols: tuple[str, ...] = _setting(
+        ("classic", "consumer"),
+        "The types of groups that there may be. Kafka deprecates this setting.",
+        choices=("classic", "consumer", "share", "streams"),
+    )
     group_consumer_session_timeout_ms: int = _setting(
         45_000,
         "A member of a consumer group that is silent for this long is removed (KIP-848).",
@@ -314,7 +319,7 @@ class BrokerConfig:
         15_000, "The longest assignment interval that a consumer group may set.", 0
     )
     group_consumer_max_size: int = _setting(
-        INT_MAX, "The most members of a consumer group (KIP-848).", 1
+        10_000, "The most members of a consumer group (KIP-848). Kafka has no limit by default.", 1
     )
     group_consumer_assignors: tuple[str, ...] = _setting(
         ("uniform", "range"),

@@ -139,6 +139,8 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0),
         Handler(ApiKey.PUSH_TELEMETRY, 0, 0),
         Handler(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
+        Handler(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1),
+        Handler(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1),
         Handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
     )
 }

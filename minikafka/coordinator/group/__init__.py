@@ -1,4 +1,11 @@
-"""Classic consumer groups and committed offsets (`GroupShard`), as pure state machines.
+"""Groups of all types and committed offsets (`GroupShard`), as pure state machines.
+
+`shard` dispatches to one room for each type of group; all look alike (`replay`: how its records
+change the state; `requests`: what clients ask; `records`: Kafka's formats)::
+
+    shard ─► offset_requests, cleanup, descriptions       for groups of any type
+          ─► classic   consumer   share                   a room for each type
+          ─► context, group, records, effects, ...        what the rooms share
 
 The shard is imported when it is first needed, so that a broker without groups starts sooner.
 """
@@ -7,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .config import GroupConfig
-from .effects import Append, Ask, Effect, GroupRequest, GroupResponse, Now, Record, Reply
+from .effects import Append, Ask, Effect, GroupRequest, GroupResponse, Match, Now, Record, Reply
 
 if TYPE_CHECKING:
     from .offset_requests import single_group_response
@@ -21,6 +28,7 @@ __all__ = [
     "GroupRequest",
     "GroupResponse",
     "GroupShard",
+    "Match",
     "Now",
     "Record",
     "Reply",

@@ -29,6 +29,11 @@ class GroupConfig:
         offset_commit_timeout_ms: ``offsets.commit.timeout.ms``: how long a write may wait for the
             high watermark before it is answered with COORDINATOR_NOT_AVAILABLE.
         offsets_retention_ms: ``offsets.retention.minutes``, in milliseconds.
+        consumer_max_size: ``group.consumer.max.size``; without a limit in Kafka by default.
+        consumer_assignors: ``group.consumer.assignors``: names, the default first.
+        allows_upgrade: ``group.consumer.migration.policy`` lets classic groups become consumer
+            groups while they have members.
+        allows_downgrade: and the other way round.
         tombstones_per_append_max: a clean-up of many offsets is written in batches of so many.
     """
 
@@ -43,6 +48,10 @@ class GroupConfig:
     offsets_retention_ms: int = 604_800_000
     offsets_retention_check_interval_ms: int = 600_000
     tombstones_per_append_max: int = 1_000
+    consumer_max_size: int = 10_000
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    allows_upgrade: bool = True
+    allows_downgrade: bool = True
     member_memory: MemberMemory = field(
         default_factory=lambda: MemberMemory(MEMBERS_SIZE_BYTES_MAX), compare=False
     )

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minikafka.coordinator.timers import Timers
 from minikafka.coordinator.writes import Append, Now, PendingWrites, Phase, Write
 from minikafka.protocol.errors import ErrorCode
 
-from .classic_group import ClassicGroup
 from .config import GroupConfig
-from .effects import Effect, GroupResponse, Reply
+from .effects import Effect, GroupResponse, Match, Reply
+from .group import Group
 from .offsets import Offsets
 from .pending_offsets import PendingOffsets
 from .records import CommittedOffset, Entry, OffsetEntry, OffsetKey
-from .states import GroupState
+from .topics import GroupSettingsOf, Topics
 
 
 class TimerKind(IntEnum):
@@ -26,6 +26,10 @@ class TimerKind(IntEnum):
     SYNC = 2
     WRITE = 3
     RETENTION = 4
+    CONSUMER_SESSION = 5
+    CONSUMER_REBALANCE = 6
+    CONSUMER_JOIN = 7
+    CONSUMER_SYNC = 8
 
 
 class Timer(NamedTuple):
@@ -51,23 +55,48 @@ class _Write(Write):
 
 
 class ShardContext:
-    def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
+    """The state that the rooms of a shard share.
+
+    ``replay`` has, from all rooms (`classic`, `consumer`, `share`), how each kind of record changes
+    it. ``new_simple_group`` makes the group of offsets that were committed without one.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_id: Callable[[], str],
+        replay: Mapping[type[Entry], Replay],
+        new_simple_group: Callable[[ShardContext, str], Group],
+        topics: Topics,
+        settings_of: GroupSettingsOf,
+    ) -> None:
         self.config = config
         self.new_id = new_id
+        self.topics = topics
+        self.settings_of = settings_of
         self.phase = Phase.LOADING
         self.now = Now(0.0, 0)
         self.members = config.member_memory.share()
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
         self.pending_offsets = PendingOffsets()
         self.timers: Timers[Timer] = Timers()
         self._effects: list[Effect] = []
         self.writes: PendingWrites[_Write] = PendingWrites()
+        self._new_simple_group = new_simple_group
+        self._replay = replay
+
+    @property
+    def is_loading(self) -> bool:
+        return self.phase is Phase.LOADING
 
     # --- effects ---------------------------------------------------------------------------
 
     def reply(self, token: object, response: GroupResponse) -> None:
         self._effects.append(Reply(token, response))
+
+    def match(self, group_id: str, regex: str) -> None:
+        self._effects.append(Match(group_id, regex))
 
     def take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []
@@ -99,6 +128,27 @@ class ShardContext:
         )
         records = tuple(entry.encode() for entry in entries)
         self._effects.append(Append(records, write_id, *producer))
+
+    def when_stored(self, done: Callable[[ErrorCode], None]) -> None:
+        """Call ``done`` when all that was written so far is committed: at once if it is.
+
+        An answer from the stored state could otherwise speak of what is lost with the leader.
+        """
+        last = self.writes.last
+        if last is None:
+            done(ErrorCode.NONE)
+            return
+        before = last.done
+
+        def both(error: ErrorCode) -> None:
+            if before is not None:
+                before(error)
+            done(error)
+
+        last.done = both
+        self.start_timer(
+            Timer(TimerKind.WRITE, write_id=last.write_id), self.config.offset_commit_timeout_ms
+        )
 
     def append_in_pieces(
         self, entries: Sequence[Entry], done: Callable[[ErrorCode], None] | None = None
@@ -157,7 +207,7 @@ class ShardContext:
     def apply(self, entry: Entry, producer_id: int = -1) -> None:
         """Apply one record of the log, which may be of a transaction.
 
-        Stored state changes only here and in `store_offset`.
+        Stored state changes only here (in the functions of the rooms) and in `store_offset`.
         """
         if isinstance(entry, OffsetEntry):
             if producer_id >= 0 and entry.committed is not None:
@@ -165,29 +215,16 @@ class ShardContext:
             else:
                 self.pending_offsets.supersede(entry.key)
                 self.store_offset(entry.key, entry.committed)
-        elif entry.value is None:
-            self._forget_group(entry.group_id)
-        elif self.phase is Phase.LOADING:
-            before = self.groups.get(entry.group_id)
-            if before is not None:
-                before.discard()
-            self.groups[entry.group_id] = ClassicGroup.restored(
-                entry.group_id, entry.value, self.members
-            )
         else:
-            self.groups[entry.group_id].apply(entry.value)
+            self._replay[type(entry)](self, entry)
 
     def store_offset(self, key: OffsetKey, committed: CommittedOffset | None) -> None:
         """Make a committed offset the current one; None deletes it."""
         self.offsets.replay(key, committed)
         if committed is not None and key.group_id not in self.groups:
             # Offsets without a member: a "simple" group.
-            self.groups[key.group_id] = ClassicGroup(key.group_id, self.members)
+            self.groups[key.group_id] = self._new_simple_group(self, key.group_id)
 
-    def _forget_group(self, group_id: str) -> None:
-        group = self.groups.pop(group_id, None)
-        if group is not None:
-            group.discard()
-            group.move_to(GroupState.DEAD)
-            for member_id in group.pending_members:
-                self.timers.cancel(Timer(TimerKind.SESSION, group_id, member_id))
+
+Replay = Callable[[ShardContext, Any], None]
+"""Applies a record, of the one kind that it is for, to the stored state."""

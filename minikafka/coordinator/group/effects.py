@@ -1,4 +1,4 @@
-"""Inputs of a group shard (`Ask`, `Now`) and its effects (`Reply`, `Append`)."""
+"""Inputs of a group shard (`Ask`, `Now`) and its effects (`Reply`, `Append`, `Match`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from minikafka.coordinator.writes import Append, Now, Record
 
 if TYPE_CHECKING:  # not imported before the first group, so that brokers start sooner
     from minikafka.protocol.messages import (
+        consumer_group_heartbeat,
         delete_groups,
         heartbeat,
         join_group,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         | txn_offset_commit.Request
         | offset_delete.Request
         | delete_groups.Request
+        | consumer_group_heartbeat.Request
     )
     GroupResponse = (
         join_group.Response
@@ -38,11 +40,22 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         | txn_offset_commit.Response
         | offset_delete.Response
         | delete_groups.Response
+        | consumer_group_heartbeat.Response
     )
 else:
     GroupRequest = GroupResponse = object
 
-__all__ = ["Append", "Ask", "Effect", "GroupRequest", "GroupResponse", "Now", "Record", "Reply"]
+__all__ = [
+    "Append",
+    "Ask",
+    "Effect",
+    "GroupRequest",
+    "GroupResponse",
+    "Match",
+    "Now",
+    "Record",
+    "Reply",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +68,8 @@ class Ask:
         client_id: from the request header ("" when it was null).
         client_host: the client's address as DescribeGroups shows it (Kafka writes "/10.0.0.7").
         token: identifies the request in its `Reply`; opaque to the shard.
+        matched_topics: the names of all topics that the regular expression of a heartbeat matches;
+            None if it has none.
     """
 
     request: GroupRequest
@@ -62,6 +77,15 @@ class Ask:
     client_id: str
     client_host: str
     token: object
+    matched_topics: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Find the topics that a regular expression matches, and pass them to `GroupShard.matched`."""
+
+    group_id: str
+    regex: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +96,4 @@ class Reply:
     response: GroupResponse
 
 
-Effect = Reply | Append
+Effect = Reply | Append | Match

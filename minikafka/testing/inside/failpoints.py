@@ -23,7 +23,7 @@ from minikafka.broker.handlers.acknowledgements import Acknowledgements
 from minikafka.broker.quorum.quorum import Quorum
 from minikafka.broker.replicas.fetch_server import FetchServer
 from minikafka.broker.replicas.partition import Partition
-from minikafka.coordinator.group.rebalance import Rebalance
+from minikafka.coordinator.group.classic.rebalance import Rebalance
 from minikafka.coordinator.transaction import InitProducer
 from minikafka.coordinator.transaction.shard import TransactionShard
 from minikafka.protocol.errors import ErrorCode

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...coordinator.group.records import OffsetEntry, decode_entry
+from ...coordinator.group.decoding import decode_entry
+from ...coordinator.group.records import OffsetEntry
 from ...metadata.image import MetadataImage
 from ...protocol.records import (
     ControlType,

@@ -7,11 +7,11 @@ import trio
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import create_topics
+from minikafka.testing.simulation.network import HOST, Sockets, pass_time
+from minikafka.testing.simulation.node import SimulatedNode
 from tests.broker.handlers.transactional_wire import Producer, end, find, init, stable_values, write
 from tests.kit.wire import WireClient, assigned, create_request
 from tests.simulation.brokers.clients import Client
-from tests.simulation.brokers.network import HOST, Sockets, pass_time
-from tests.simulation.brokers.node import SimulatedNode
 from tests.simulation.brokers.simulation import SETTINGS, Simulation, play
 
 _LOOK_SECONDS = 0.1

@@ -19,17 +19,11 @@ from functools import partial
 
 from minikafka.protocol.errors import ErrorCode
 
+from ..context import ShardContext, Timer, TimerKind
+from ..write_errors import sync_write_error, write_error
 from .classic_group import ClassicGroup, Member
-from .context import ShardContext, Timer, TimerKind
 from .records import GroupEntry
-from .responses import (
-    join_accepted,
-    join_refused,
-    sync_accepted,
-    sync_refused,
-    sync_write_error,
-    write_error,
-)
+from .responses import join_accepted, join_refused, sync_accepted, sync_refused
 from .states import TRANSITIONS, GroupState
 
 _log = logging.getLogger(__name__)
@@ -40,6 +34,11 @@ class Rebalance:
 
     def __init__(self, context: ShardContext) -> None:
         self._context = context
+
+    def find(self, group_id: str) -> ClassicGroup | None:
+        """A classic group; None if there is none."""
+        group = self._context.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
 
     # --- the first barrier: JoinGroup ------------------------------------------------------
 
@@ -120,6 +119,8 @@ class Rebalance:
 
     def _join_closed(self, group: ClassicGroup, error: ErrorCode) -> None:
         group.is_join_closing = False
+        if group.is_in(GroupState.DEAD):
+            return  # it has become a consumer group, and its members were told to rebalance
         if error is not ErrorCode.NONE:
             self._join_failed(group, write_error(error))
         elif not group.members:  # they left while it was being stored
@@ -213,8 +214,8 @@ class Rebalance:
                 self._context.reply(waiter.token, sync_refused(error))
                 self.restart_session(group, member)
 
-    def resign(self, group: ClassicGroup) -> None:
-        error = ErrorCode.NOT_COORDINATOR
+    def release(self, group: ClassicGroup, error: ErrorCode) -> None:
+        """Answer all JoinGroups and SyncGroups that wait."""
         for member in group.members.values():
             waiter = group.release_join(member)
             if waiter is not None:
