@@ -97,7 +97,10 @@ class _EntryFile:
 
     @property
     def count(self) -> int:
-        return self.count_on_disk() + len(self._tail or b"") // self._entry.size
+        count = self._count_on_disk
+        if count < 0:
+            count = self.count_on_disk()
+        return count + len(self._tail) // self._entry.size if self._tail else count
 
     def count_on_disk(self) -> int:
         if self._count_on_disk < 0:

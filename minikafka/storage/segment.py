@@ -251,7 +251,7 @@ class Segment:
         for header in batches:
             if header.max_timestamp > max_timestamp:
                 max_timestamp = header.max_timestamp
-                self._max_timestamp_offset = header.last_offset
+                self._max_timestamp_offset = header.base_offset + header.last_offset_delta
             if position == 0:
                 self.first_timestamp = header.max_timestamp
             elif position - self._indexed_position >= index_interval_bytes:
