@@ -45,7 +45,7 @@ from minikafka.protocol.messages import (
 from minikafka.protocol.messages import list_groups as list_groups_api
 from minikafka.protocol.messages import offset_fetch as offset_fetch_api
 
-from .classic_group import ClassicGroup
+from .classic_group import ClassicGroup, Member
 from .cleanup import Cleanup
 from .config import GroupConfig
 from .context import ShardContext, Timer, TimerKind
@@ -204,10 +204,9 @@ class GroupShard:
         """
         self._begin(now)
         group = self._context.groups.get(group_id)
+        members = list[Member]() if group is None else list(group.members.values())
         found = [
-            one
-            for one in ([] if group is None else group.members.values())
-            if name in {one.member_id, one.group_instance_id, one.client_id}
+            one for one in members if name in {one.member_id, one.group_instance_id, one.client_id}
         ]
         if group is None or not found:
             raise ValueError(f"the group {group_id!r} has no member {name!r}{_members_of(group)}")
@@ -343,5 +342,5 @@ class GroupShard:
 
 def _members_of(group: ClassicGroup | None) -> str:
     """The members that a group does have, for an error."""
-    members = [] if group is None else list(group.members)[:_MEMBERS_NAMED_MAX]
+    members = list[str]() if group is None else list(group.members)[:_MEMBERS_NAMED_MAX]
     return f"; it has {', '.join(members)}" if members else "; it has none"
