@@ -33,7 +33,7 @@ TYPED_FILES := $(shell find $(PACKAGES) -name __pycache__ -prune -o \( -name '*.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env demo bench test test-fast simulate fuzz check lint format-check mypy pyright imports format coverage \
+.PHONY: help env demo bench test test-fast simulate failpoints fuzz check lint format-check mypy pyright imports format coverage \
   constraints clean
 
 help:  ## list the targets
@@ -96,7 +96,6 @@ simulate: $(DEV_ENV)  ## run SEEDS=1000 seeds of each simulation, beginning with
 	$(BIN)/python -m tests.simulation.brokers.transactions --seeds $(BROKER_SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.programs --seeds $(BROKER_SEEDS) --first $(FIRST)
 
-.PHONY: failpoints
 failpoints: $(DEV_ENV)  ## kill, stop and fail a broker at each failpoint that clients pass
 	$(BIN)/pytest -q -n 0 tests/testing/all_failpoints.py
 

@@ -151,9 +151,11 @@ def brokers_are_started_by_minikafka_testing(source: Source) -> Iterator[tuple[i
 )
 def brokers_in_process_are_run_by_minikafka_testing(source: Source) -> Iterator[tuple[int, str]]:
     for node in source.nodes:
-        runs = isinstance(node, ast.Attribute) and ast.unparse(node) == "lifetime.run"
-        calls = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("run_broker")
-        if runs or calls:
+        if not isinstance(node, ast.Attribute | ast.Call):
+            continue
+        name = ast.unparse(node.func if isinstance(node, ast.Call) else node)
+        is_call = isinstance(node, ast.Call)
+        if name.endswith("run_broker") if is_call else name == "lifetime.run":
             yield node.lineno, "use minikafka.testing.in_process_broker(), or tests.kit.in_process"
 
 
