@@ -8,7 +8,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ...coordinator.group.states import GroupState
+from ...coordinator.group.classic.states import GroupState
+from ...coordinator.group.group import GroupType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import list_groups
 from ..system.pace import Pace
@@ -37,6 +38,6 @@ async def handle(
 
 async def _useful(names: list[str], pace: Pace) -> set[str]:
     """A filter without what it repeats; a filter is not empty if nothing matches it."""
-    known = {"classic", *(state.value.lower() for state in GroupState)}
+    known = {*(type_.value for type_ in GroupType), *(state.value.lower() for state in GroupState)}
     wanted = {name.lower() async for name in pace.each(names)}
     return wanted & known or set(islice(wanted, 1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -175,7 +174,9 @@ def _control_name(record: Record) -> str:
 
 
 def _decode_group_entry(key: bytes, value: bytes | None) -> Any:
-    from ...coordinator.group.records import GroupEntry, OffsetEntry, decode_entry
+    from ...coordinator.group.classic.records import GroupEntry
+    from ...coordinator.group.decoding import UnknownKind, decode_entry
+    from ...coordinator.group.records import OffsetEntry
     from ...protocol.exceptions import MalformedMessageError
 
     try:
@@ -195,5 +196,7 @@ def _decode_group_entry(key: bytes, value: bytes | None) -> Any:
                     "members": [member.member_id for member in stored.members],
                 }
             return entry
+        case UnknownKind(key_version):
+            return {"kind": "unknown", "key_version": key_version}
         case _:
-            return {"kind": "unknown", **asdict(found)}
+            return {"kind": type(found).__name__, "record": repr(found)}

@@ -1,4 +1,11 @@
-"""Classic consumer groups and committed offsets (`GroupShard`), as pure state machines.
+"""Groups of all types and committed offsets (`GroupShard`), as pure state machines.
+
+`shard` dispatches to one room for each type of group, which all look alike (`replay`: how its records
+change the stored state; `requests`: what clients ask; `records`: Kafka's formats)::
+
+    shard ─► offset_requests, cleanup, descriptions       for groups of any type
+          ─► classic   consumer   share                   a room for each type
+          ─► context, group, records, effects, ...        what the rooms share
 
 The shard is imported when it is first needed, so that a broker without groups starts sooner.
 """

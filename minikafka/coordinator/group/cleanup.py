@@ -11,12 +11,11 @@ from collections.abc import Collection
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import delete_groups
 
-from .classic_group import ClassicGroup
 from .context import ShardContext, Timer, TimerKind
 from .effects import Ask
-from .records import CommittedOffset, Entry, GroupEntry, OffsetEntry
-from .responses import write_error
-from .states import GroupState
+from .group import Group
+from .records import CommittedOffset, Entry, OffsetEntry
+from .write_errors import write_error
 
 _log = logging.getLogger(__name__)
 
@@ -32,14 +31,15 @@ class Cleanup:
         deleted: list[delete_groups.DeletableGroupResult] = []
         entries: list[Entry] = []
         for group_id in dict.fromkeys(request.groups_names):
-            error = self._check_delete(group_id)
+            group = self._context.groups.get(group_id)
+            error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_delete()
             result = delete_groups.DeletableGroupResult(group_id=group_id, error_code=error)
             results.append(result)
-            if error is ErrorCode.NONE:
+            if group is not None and error is ErrorCode.NONE:
                 deleted.append(result)
                 keys = [key for key, _ in self._context.offsets.stored(group_id)]
                 entries += [OffsetEntry(key, None) for key in keys]
-                entries.append(GroupEntry(group_id, None))
+                entries += group.tombstones()
         response = delete_groups.Response(results=results)
         if not entries:
             self._context.reply(ask.token, response)
@@ -51,13 +51,6 @@ class Cleanup:
             self._context.reply(ask.token, response)
 
         self._context.append_in_pieces(entries, stored)
-
-    def _check_delete(self, group_id: str) -> ErrorCode:
-        group = self._context.groups.get(group_id)
-        if group is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        is_empty = group.is_in(GroupState.EMPTY)
-        return ErrorCode.NONE if is_empty else ErrorCode.NON_EMPTY_GROUP
 
     # --- retention -------------------------------------------------------------------------
 
@@ -77,30 +70,21 @@ class Cleanup:
                 if key not in pending and self._is_expired(group, key.topic, value)
             ]
             entries += [OffsetEntry(key, None) for key in expired]
-            is_unused = group.is_in(GroupState.EMPTY) and not group.pending_members
-            if is_unused and len(expired) == len(stored) and not pending.has_group(group.group_id):
-                entries.append(GroupEntry(group.group_id, None))
+            has_offsets = len(expired) < len(stored) or pending.has_group(group.group_id)
+            if group.is_unused and not has_offsets:
+                entries += group.tombstones()
         if entries:
             _log.info("%d offsets and groups have expired", len(entries))
             self._context.append_in_pieces(entries)
         self.schedule()
 
-    def _is_expired(self, group: ClassicGroup, topic: str, committed: CommittedOffset) -> bool:
-        """Whether the retention time has passed since the offset was last in use.
-
-        That is, since the group became empty; for a simple group, or a topic that no member of a
-        stable group reads any longer, since the commit. A group in a rebalance keeps everything,
-        because it is not yet known what its members will read (KAFKA-13636).
-        """
+    def _is_expired(self, group: Group, topic: str, committed: CommittedOffset) -> bool:
+        """Whether the retention time has passed since the offset was last in use."""
         if group.is_subscribed_to(topic):
             return False
-        since_ms = committed.commit_timestamp_ms
-        if group.protocol_type is not None:
-            if group.is_in(GroupState.EMPTY):
-                if group.current_state_timestamp_ms is not None:
-                    since_ms = group.current_state_timestamp_ms
-            elif not group.is_in(GroupState.STABLE) or not group.uses_consumer_protocol():
-                return False
+        since_ms = group.unused_since_ms(committed)
+        if since_ms is None:
+            return False
         now_ms = self._context.now.wall_ms
         if committed.expire_timestamp_ms >= 0:
             return now_ms >= committed.expire_timestamp_ms

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minikafka.coordinator.timers import Timers
 from minikafka.coordinator.writes import Append, Now, PendingWrites, Phase, Write
 from minikafka.protocol.errors import ErrorCode
 
-from .classic_group import ClassicGroup
 from .config import GroupConfig
 from .effects import Effect, GroupResponse, Reply
+from .group import Group
 from .offsets import Offsets
 from .pending_offsets import PendingOffsets
 from .records import CommittedOffset, Entry, OffsetEntry, OffsetKey
-from .states import GroupState
 
 
 class TimerKind(IntEnum):
@@ -51,18 +50,36 @@ class _Write(Write):
 
 
 class ShardContext:
-    def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
+    """The state that the rooms of a shard share.
+
+    ``replay`` has, from all rooms (`classic`, `consumer`, `share`), how each kind of record changes
+    it. ``new_simple_group`` makes the group of offsets that were committed without one.
+    """
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_id: Callable[[], str],
+        replay: Mapping[type[Entry], Replay],
+        new_simple_group: Callable[[ShardContext, str], Group],
+    ) -> None:
         self.config = config
         self.new_id = new_id
         self.phase = Phase.LOADING
         self.now = Now(0.0, 0)
         self.members = config.member_memory.share()
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
         self.pending_offsets = PendingOffsets()
         self.timers: Timers[Timer] = Timers()
         self._effects: list[Effect] = []
         self.writes: PendingWrites[_Write] = PendingWrites()
+        self._new_simple_group = new_simple_group
+        self._replay = replay
+
+    @property
+    def is_loading(self) -> bool:
+        return self.phase is Phase.LOADING
 
     # --- effects ---------------------------------------------------------------------------
 
@@ -157,7 +174,7 @@ class ShardContext:
     def apply(self, entry: Entry, producer_id: int = -1) -> None:
         """Apply one record of the log, which may be of a transaction.
 
-        Stored state changes only here and in `store_offset`.
+        Stored state changes only here (in the functions of the rooms) and in `store_offset`.
         """
         if isinstance(entry, OffsetEntry):
             if producer_id >= 0 and entry.committed is not None:
@@ -165,29 +182,16 @@ class ShardContext:
             else:
                 self.pending_offsets.supersede(entry.key)
                 self.store_offset(entry.key, entry.committed)
-        elif entry.value is None:
-            self._forget_group(entry.group_id)
-        elif self.phase is Phase.LOADING:
-            before = self.groups.get(entry.group_id)
-            if before is not None:
-                before.discard()
-            self.groups[entry.group_id] = ClassicGroup.restored(
-                entry.group_id, entry.value, self.members
-            )
         else:
-            self.groups[entry.group_id].apply(entry.value)
+            self._replay[type(entry)](self, entry)
 
     def store_offset(self, key: OffsetKey, committed: CommittedOffset | None) -> None:
         """Make a committed offset the current one; None deletes it."""
         self.offsets.replay(key, committed)
         if committed is not None and key.group_id not in self.groups:
             # Offsets without a member: a "simple" group.
-            self.groups[key.group_id] = ClassicGroup(key.group_id, self.members)
+            self.groups[key.group_id] = self._new_simple_group(self, key.group_id)
 
-    def _forget_group(self, group_id: str) -> None:
-        group = self.groups.pop(group_id, None)
-        if group is not None:
-            group.discard()
-            group.move_to(GroupState.DEAD)
-            for member_id in group.pending_members:
-                self.timers.cancel(Timer(TimerKind.SESSION, group_id, member_id))
+
+Replay = Callable[[ShardContext, Any], None]
+"""Applies a record, of the one kind that it is for, to the stored state."""

@@ -1,7 +1,7 @@
 """How groups are shown to administrators: DescribeGroups and ListGroups.
 
 API 15 (DescribeGroups), versions 0 to 6: instance ids v4+; an unknown group is an error v6+
-(KIP-1043) and "Dead" before.
+(KIP-1043) and "Dead" before, and so is a group of another type.
 API 16 (ListGroups), versions 0 to 5: states v4+ (KIP-518), types v5+ (KIP-848).
 """
 
@@ -13,10 +13,10 @@ from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import describe_groups
 from minikafka.protocol.messages import list_groups as list_groups_api
 
+from .classic.classic_group import ClassicGroup
+from .classic.states import GroupState
 from .context import ShardContext
-from .states import GroupState
 
-_CLASSIC_TYPE = "classic"
 # First version in which a group that does not exist is an error.
 _GROUP_NOT_FOUND_VERSION = 6
 
@@ -24,14 +24,19 @@ _GROUP_NOT_FOUND_VERSION = 6
 def describe_group(
     context: ShardContext, group_id: str, api_version: int
 ) -> describe_groups.DescribedGroup:
-    """One group; metadata and assignments of its members only while it is Stable."""
+    """A classic group; metadata and assignments of its members only while it is Stable."""
     error = context.phase.value
-    group = context.groups.get(group_id)
+    found = context.groups.get(group_id)
+    group = found if isinstance(found, ClassicGroup) else None
     if error is not ErrorCode.NONE:
         return _without_members(group_id, "", error)
     if group is None and api_version >= _GROUP_NOT_FOUND_VERSION:
         dead = _without_members(group_id, GroupState.DEAD.value, ErrorCode.GROUP_ID_NOT_FOUND)
-        dead.error_message = f"Group {group_id} not found."
+        dead.error_message = (
+            f"Group {group_id} not found."
+            if found is None
+            else f"Group {group_id} is not a classic group."
+        )
         return dead
     if group is None:
         return _without_members(group_id, GroupState.DEAD.value, ErrorCode.NONE)
@@ -59,17 +64,16 @@ def list_groups(
     """The groups in one of these states and of one of these types; an empty filter matches all."""
     wanted_states = {state.lower() for state in states}
     wanted_types = {type_.lower() for type_ in types}
-    if wanted_types and _CLASSIC_TYPE not in wanted_types:
-        return []
     return [
         list_groups_api.ListedGroup(
             group_id=group.group_id,
-            protocol_type=group.protocol_type or "",
-            group_state=group.state.value,
-            group_type=_CLASSIC_TYPE,
+            protocol_type=group.protocol_type_name,
+            group_state=group.state_name,
+            group_type=group.TYPE.value,
         )
         for group in context.groups.values()
-        if not wanted_states or group.state.value.lower() in wanted_states
+        if (not wanted_states or group.state_name.lower() in wanted_states)
+        and (not wanted_types or group.TYPE.value in wanted_types)
     ]
 
 

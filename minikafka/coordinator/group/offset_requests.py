@@ -21,20 +21,14 @@ from minikafka.protocol.messages import (
     txn_offset_commit,
 )
 
-from .classic_group import ClassicGroup
+from .classic.requests import ClassicRequests
 from .context import ShardContext
 from .effects import Ask
+from .group import Committer, Group
 from .pending_offsets import EndedOffsets
-from .rebalance import Rebalance
 from .records import CommittedOffset, OffsetEntry, OffsetKey
-from .responses import (
-    commit_refused,
-    commit_write_error,
-    refused,
-    transactional_commit_refused,
-    write_error,
-)
-from .states import GroupState
+from .responses import commit_refused, refused, transactional_commit_refused
+from .write_errors import commit_write_error, write_error
 
 # First version with GROUP_ID_NOT_FOUND for a commit to an unknown group.
 _GROUP_NOT_FOUND_VERSION = 9
@@ -44,9 +38,9 @@ _NO_OFFSET = CommittedOffset(-1, -1, "", -1)
 
 
 class OffsetRequests:
-    def __init__(self, context: ShardContext, rebalance: Rebalance) -> None:
+    def __init__(self, context: ShardContext, classic: ClassicRequests) -> None:
         self._context = context
-        self._rebalance = rebalance
+        self._classic = classic
 
     # --- OffsetCommit ----------------------------------------------------------------------
 
@@ -56,9 +50,8 @@ class OffsetRequests:
         if error is not ErrorCode.NONE:
             self._context.reply(ask.token, commit_refused(request, error))
             return
-        member = None if group is None else group.members.get(request.member_id)
-        if group is not None and member is not None:
-            self._rebalance.restart_session(group, member)
+        if group is not None:
+            self._classic.is_active(group, request.member_id)
         response = commit_refused(request, ErrorCode.NONE)
         entries: list[OffsetEntry] = []
         written: list[offset_commit.ResponsePartition] = []
@@ -83,7 +76,7 @@ class OffsetRequests:
 
     def handle_transactional_commit(self, ask: Ask, request: txn_offset_commit.Request) -> None:
         group = self._context.groups.get(request.group_id)
-        error = _check_transactional_commit(group, request)
+        error = _check_transactional_commit(group, request, ask.api_version)
         if error is not ErrorCode.NONE:
             self._context.reply(ask.token, transactional_commit_refused(request, error))
             return
@@ -148,8 +141,13 @@ class OffsetRequests:
         topics: Mapping[str, Sequence[int]] | None,
         *,
         require_stable: bool = False,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> offset_fetch.ResponseGroup:
         error = self._context.phase.value
+        group = self._context.groups.get(group_id)
+        if error is ErrorCode.NONE and group is not None:
+            error = group.check_fetch(member_id, member_epoch)
         found: Mapping[str, Mapping[int, CommittedOffset]]
         if error is not ErrorCode.NONE:
             found = {}
@@ -190,11 +188,7 @@ class OffsetRequests:
 
     def handle_delete(self, ask: Ask, request: offset_delete.Request) -> None:
         group = self._context.groups.get(request.group_id)
-        error = ErrorCode.NONE
-        if group is None:
-            error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif not group.is_in(GroupState.EMPTY) and not group.uses_consumer_protocol():
-            error = ErrorCode.NON_EMPTY_GROUP  # its members' subscriptions are opaque
+        error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_offset_delete()
         if group is None or error is not ErrorCode.NONE:
             self._context.reply(ask.token, refused(request, ask.api_version, error))
             return
@@ -264,37 +258,24 @@ def single_group_response(group: offset_fetch.ResponseGroup) -> offset_fetch.Res
 
 
 def _check_commit(
-    group: ClassicGroup | None, request: offset_commit.Request, api_version: int
+    group: Group | None, request: offset_commit.Request, api_version: int
 ) -> ErrorCode:
-    generation = request.generation_id_or_member_epoch
+    epoch = request.generation_id_or_member_epoch
     if group is None:
-        if generation < 0:
+        if epoch < 0:
             return ErrorCode.NONE
         has_error = api_version >= _GROUP_NOT_FOUND_VERSION
         return ErrorCode.GROUP_ID_NOT_FOUND if has_error else ErrorCode.ILLEGAL_GENERATION
-    if generation < 0 and group.is_in(GroupState.EMPTY):
-        return ErrorCode.NONE  # a simple consumer, or an administrator who resets offsets
-    error = group.check_generation(request.member_id, request.group_instance_id, generation)
-    if error is ErrorCode.NONE and group.is_in(GroupState.COMPLETING_REBALANCE):
-        # The partitions may be assigned to another member by now.
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    return error
+    by = Committer(request.member_id, request.group_instance_id, epoch)
+    return group.check_commit(by, api_version)
 
 
 def _check_transactional_commit(
-    group: ClassicGroup | None, request: txn_offset_commit.Request
+    group: Group | None, request: txn_offset_commit.Request, api_version: int
 ) -> ErrorCode:
-    names_member = (
-        request.generation_id >= 0
-        or request.member_id != ""
-        or request.group_instance_id is not None
-    )
-    if not names_member:
+    by = Committer(request.member_id, request.group_instance_id, request.generation_id)
+    if by.epoch < 0 and not by.member_id and by.group_instance_id is None:
         return ErrorCode.NONE  # before KIP-447 only the transactional id fences a client
     if group is None:
-        is_simple = request.generation_id < 0
-        return ErrorCode.NONE if is_simple else ErrorCode.ILLEGAL_GENERATION
-    # Unlike a plain commit it may come during a rebalance: it completes earlier work.
-    return group.check_generation(
-        request.member_id, request.group_instance_id, request.generation_id
-    )
+        return ErrorCode.NONE if by.epoch < 0 else ErrorCode.ILLEGAL_GENERATION
+    return group.check_transactional_commit(by, api_version)

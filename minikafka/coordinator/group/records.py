@@ -1,28 +1,45 @@
 """The records of ``__consumer_offsets``, in Kafka's formats, because clients read that topic.
 
-Keys and values start with an int16 version. Key versions 0 and 1 are a committed offset, 2 is a
-group; other kinds (groups of KIP-848, share groups) are skipped while loading.
+Keys and values start with an int16 version. The version of a key is the type of the record; each
+kind of group declares its own in its room, and `decoding` has the table of all types:
+
+====== ==========================================================
+type   record
+====== ==========================================================
+0, 1   a committed offset (below)
+2      a classic group (`classic.records`)
+3 to 8 consumer groups, and 16 (`consumer.records`)
+9 to 15 share groups (`share.records`)
+17 on  streams groups
+====== ==========================================================
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from minikafka.protocol.exceptions import MalformedMessageError
-from minikafka.protocol.fields import Struct, array, int32, int64, octets, string
+from minikafka.protocol.fields import int32, int64, string
 from minikafka.protocol.schema import Message
 
 from .effects import Record
 
+OFFSET_KEY_VERSIONS = (0, 1)
 _OFFSET_KEY_VERSION = 1
-_GROUP_KEY_VERSION = 2
 _VALUE_VERSION = 3
 # The only version of an offset's value with an expiry time.
 _EXPIRING_VALUE_VERSION = 1
 
 _version = struct.Struct(">h")
+VERSION_SIZE_BYTES = _version.size
+
+
+class Entry(Protocol):
+    """One record of the log, decoded; a tombstone says so in its own way."""
+
+    def encode(self) -> Record: ...
 
 
 class OffsetCommitKey(Message, versions="0-1"):
@@ -39,32 +56,6 @@ class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
     metadata: str = string()
     commit_timestamp_ms: int = int64()
     expire_timestamp_ms: int = int64(versions="1", default=-1)
-
-
-class GroupMetadataKey(Message, versions="2"):
-    group: str = string()
-
-
-class GroupMetadataMember(Struct):
-    member_id: str = string()
-    group_instance_id: str | None = string(versions="3+", nullable="3+", default=None)
-    client_id: str = string()
-    client_host: str = string()
-    rebalance_timeout_ms: int = int32(versions="1+", default=-1)
-    session_timeout_ms: int = int32()
-    subscription: bytes = octets()
-    assignment: bytes = octets()
-
-
-class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
-    """A stored generation of a group; without members if it is empty or not yet assigned."""
-
-    protocol_type: str = string()
-    generation: int = int32()
-    protocol: str | None = string(nullable="0+")
-    leader: str | None = string(nullable="0+")
-    current_state_timestamp_ms: int = int64(versions="2+", default=-1)
-    members: list[GroupMetadataMember] = array(GroupMetadataMember)
 
 
 class OffsetKey(NamedTuple):
@@ -94,7 +85,7 @@ class OffsetEntry:
     def encode(self) -> Record:
         group_id, topic, partition = self.key
         key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-        return _encode(key, _OFFSET_KEY_VERSION), self._value()
+        return encode_versioned(key, _OFFSET_KEY_VERSION), self._value()
 
     def _value(self) -> bytes | None:
         if self.committed is None:
@@ -108,54 +99,19 @@ class OffsetEntry:
             expire_timestamp_ms=expire_timestamp_ms,
         )
         is_expiring = expire_timestamp_ms >= 0
-        return _encode(value, _EXPIRING_VALUE_VERSION if is_expiring else _VALUE_VERSION)
+        return encode_versioned(value, _EXPIRING_VALUE_VERSION if is_expiring else _VALUE_VERSION)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEntry:
-    """A group; None is its tombstone."""
-
-    group_id: str
-    value: GroupMetadataValue | None
-
-    def encode(self) -> Record:
-        key = _encode(GroupMetadataKey(group=self.group_id), _GROUP_KEY_VERSION)
-        return key, None if self.value is None else _encode(self.value, _VALUE_VERSION)
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownKind:
-    """A record that this broker skips."""
-
-    key_version: int
-
-
-Entry = OffsetEntry | GroupEntry
-
-
-def decode_entry(key: bytes, value: bytes | None) -> Entry | UnknownKind:
-    """Decode a record; keys of versions 0 to 2, values of versions 0 to 4.
-
-    Raises:
-        MalformedMessageError: key or value is damaged, or the value has a later version.
-    """
-    key_version = _version_of(key)
-    if 0 <= key_version <= _OFFSET_KEY_VERSION:
-        offset_key = OffsetCommitKey.decode(key_version, key, _version.size)
-        return OffsetEntry(
-            OffsetKey(offset_key.group, offset_key.topic, offset_key.partition),
-            None if value is None else _committed_offset(value),
-        )
-    if key_version == _GROUP_KEY_VERSION:
-        return GroupEntry(
-            GroupMetadataKey.decode(key_version, key, _version.size).group,
-            None if value is None else _decode_value(GroupMetadataValue, value),
-        )
-    return UnknownKind(key_version)
+def decode_offset(key_version: int, key: bytes, value: bytes | None) -> OffsetEntry:
+    offset_key = OffsetCommitKey.decode(key_version, key, VERSION_SIZE_BYTES)
+    return OffsetEntry(
+        OffsetKey(offset_key.group, offset_key.topic, offset_key.partition),
+        None if value is None else _committed_offset(value),
+    )
 
 
 def _committed_offset(value: bytes) -> CommittedOffset:
-    decoded = _decode_value(OffsetCommitValue, value)
+    decoded = decode_value(OffsetCommitValue, value)
     return CommittedOffset(
         decoded.offset,
         decoded.leader_epoch,
@@ -168,22 +124,22 @@ def _committed_offset(value: bytes) -> CommittedOffset:
 _MessageT = TypeVar("_MessageT", bound=Message)
 
 
-def _decode_value(cls: type[_MessageT], value: bytes) -> _MessageT:
-    version = _version_of(value)
+def decode_value(cls: type[_MessageT], value: bytes) -> _MessageT:
+    version = version_of(value)
     if version not in cls.VERSIONS:
         raise MalformedMessageError(
             f"a record holds {cls.__name__} in version {version}; this broker reads versions "
             f"{cls.VERSIONS.first} to {cls.VERSIONS.last}"
         )
-    return cls.decode(version, value, _version.size)
+    return cls.decode(version, value, VERSION_SIZE_BYTES)
 
 
-def _encode(message: Message, version: int) -> bytes:
+def encode_versioned(message: Message, version: int) -> bytes:
     return message.encode_to_bytes(version, _version.pack(version))
 
 
-def _version_of(buffer: bytes) -> int:
-    if len(buffer) < _version.size:
+def version_of(buffer: bytes) -> int:
+    if len(buffer) < VERSION_SIZE_BYTES:
         raise MalformedMessageError(f"{buffer!r} is too short for the version it should start with")
     version: int = _version.unpack_from(buffer)[0]
     return version

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import assert_never
 
 from minikafka.coordinator.writes import Phase
 from minikafka.protocol.errors import ErrorCode
@@ -45,40 +44,46 @@ from minikafka.protocol.messages import (
 from minikafka.protocol.messages import list_groups as list_groups_api
 from minikafka.protocol.messages import offset_fetch as offset_fetch_api
 
+from .classic.replay import CLASSIC_REPLAY, new_simple_group
+from .classic.requests import ClassicRequest, ClassicRequests
+from .classic.responses import heartbeat_answer
 from .cleanup import Cleanup
 from .config import GroupConfig
-from .context import ShardContext, Timer, TimerKind
+from .consumer.replay import CONSUMER_REPLAY
+from .consumer.requests import ConsumerRequests
+from .context import Replay, ShardContext, Timer, TimerKind
+from .decoding import UnknownKind, decode_entry
 from .descriptions import describe_group, list_groups
 from .effects import Ask, Effect, Now
-from .join_requests import JoinRequests
-from .leave_requests import LeaveRequests
+from .group import GroupType
 from .offset_requests import OffsetRequests
 from .pending_offsets import EndedOffsets
-from .rebalance import Rebalance
-from .records import UnknownKind, decode_entry
-from .responses import heartbeat_answer, refused
-from .sync_requests import SyncRequests
+from .records import Entry
+from .responses import refused
+from .share.replay import SHARE_REPLAY
+from .share.requests import ShareRequests
 
 _log = logging.getLogger(__name__)
 
 # Requests that need a group id; offsets may be committed under an empty one.
 _NEEDS_GROUP_ID = (join_group.Request, sync_group.Request, heartbeat.Request, leave_group.Request)
+_REPLAY: dict[type[Entry], Replay] = {**CLASSIC_REPLAY, **CONSUMER_REPLAY, **SHARE_REPLAY}
 
 
 class GroupShard:
-    """Classic consumer groups and committed offsets of one partition.
+    """All groups and committed offsets of one partition.
 
     ``new_id`` returns a new UUID-like text: member ids are ``<client id>-<new id>``, those of
     static members ``<instance id>-<new id>``.
     """
 
     def __init__(self, config: GroupConfig, *, new_id: Callable[[], str]) -> None:
-        self._context = ShardContext(config, new_id)
-        self._rebalance = Rebalance(self._context)
-        self._joins = JoinRequests(self._context, self._rebalance)
-        self._syncs = SyncRequests(self._context, self._rebalance)
-        self._leaves = LeaveRequests(self._context, self._rebalance)
-        self._offset_requests = OffsetRequests(self._context, self._rebalance)
+        self._context = ShardContext(config, new_id, _REPLAY, new_simple_group)
+        self._classic = ClassicRequests(self._context)
+        self._consumer = ConsumerRequests(self._context)
+        self._share = ShareRequests(self._context)
+        self._rooms = (self._classic, self._consumer, self._share)
+        self._offset_requests = OffsetRequests(self._context, self._classic)
         self._cleanup = Cleanup(self._context)
 
     @property
@@ -111,25 +116,27 @@ class GroupShard:
             self._context.reply(ask.token, invalid)
             return self._context.take_effects()
         match request:
-            case heartbeat.Request():
-                self._syncs.handle_heartbeat(ask, request)
             case offset_commit.Request():
                 self._offset_requests.handle_commit(ask, request)
             case txn_offset_commit.Request():
                 self._offset_requests.handle_transactional_commit(ask, request)
-            case join_group.Request():
-                self._joins.handle(ask, request)
-            case sync_group.Request():
-                self._syncs.handle_sync(ask, request)
-            case leave_group.Request():
-                self._leaves.handle(ask, request)
             case offset_delete.Request():
                 self._offset_requests.handle_delete(ask, request)
             case delete_groups.Request():
                 self._cleanup.handle_delete(ask, request)
             case _:
-                assert_never(request)
+                self._handle_classic(ask, request)
         return self._context.take_effects()
+
+    def _handle_classic(self, ask: Ask, request: ClassicRequest) -> None:
+        """The classic protocol; to a group of another type nobody belongs who speaks it."""
+        group = self._context.groups.get(request.group_id)
+        if group is None or group.TYPE is GroupType.CLASSIC:
+            self._classic.handle(ask, request)
+            return
+        is_join = isinstance(request, join_group.Request)
+        error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_join else ErrorCode.UNKNOWN_MEMBER_ID
+        self._context.reply(ask.token, refused(request, ask.api_version, error))
 
     def offset_fetch(
         self,
@@ -137,8 +144,8 @@ class GroupShard:
         topics: Mapping[str, Sequence[int]] | None,
         *,
         require_stable: bool = False,
-        member_id: str | None = None,  # noqa: ARG002  # matters with KIP-848 groups
-        member_epoch: int = -1,  # noqa: ARG002  # so does this
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> offset_fetch_api.ResponseGroup:
         """The committed offsets of one group, topics by name.
 
@@ -153,7 +160,13 @@ class GroupShard:
         For v8 and v9 put the result into ``offset_fetch.Response.groups``; v10 has topic ids in
         place of names; for v1 to v7 see `minikafka.coordinator.group.single_group_response`.
         """
-        return self._offset_requests.fetch(group_id, topics, require_stable=require_stable)
+        return self._offset_requests.fetch(
+            group_id,
+            topics,
+            require_stable=require_stable,
+            member_id=member_id,
+            member_epoch=member_epoch,
+        )
 
     def describe(self, group_id: str, api_version: int) -> describe_groups.DescribedGroup:
         return describe_group(self._context, group_id, api_version)
@@ -192,20 +205,12 @@ class GroupShard:
         return self._context.take_effects()
 
     def _fire(self, timer: Timer) -> None:
-        match timer.kind:
-            case TimerKind.WRITE:
-                self._context.failed(timer.write_id, ErrorCode.REQUEST_TIMED_OUT)
-            case TimerKind.RETENTION:
-                self._cleanup.on_retention_timer()
-            case TimerKind.SESSION:
-                group = self._context.groups[timer.group_id]
-                self._rebalance.on_session_timer(group, timer.member_id)
-            case TimerKind.JOIN:
-                self._rebalance.on_join_timer(self._context.groups[timer.group_id])
-            case TimerKind.SYNC:
-                self._rebalance.on_sync_timer(self._context.groups[timer.group_id])
-            case _:
-                assert_never(timer.kind)
+        if timer.kind is TimerKind.WRITE:
+            self._context.failed(timer.write_id, ErrorCode.REQUEST_TIMED_OUT)
+        elif timer.kind is TimerKind.RETENTION:
+            self._cleanup.on_retention_timer()
+        else:
+            next(room for room in self._rooms if timer.kind in room.TIMERS).fire(timer)
 
     # --- the log ---------------------------------------------------------------------------
 
@@ -240,13 +245,8 @@ class GroupShard:
         """The whole log has been replayed: start the sessions of restored members, and serve."""
         self._context.phase = Phase.ACTIVE
         self._begin(now)
-        size_max = self._context.config.group_max_size
-        for group in self._context.groups.values():
-            for member in group.members.values():
-                self._rebalance.restart_session(group, member)
-            if len(group.members) > size_max:
-                reason = f"{len(group.members)} members were stored, {size_max} are allowed"
-                self._rebalance.start_or_continue(group, reason)
+        for room in self._rooms:
+            room.loaded()
         self._cleanup.schedule()
         return self._context.take_effects()
 
@@ -290,8 +290,9 @@ class GroupShard:
         The shard cannot be used again; to lead again, load a new one.
         """
         self._context.resign_writes()
+        for room in self._rooms:
+            room.resign()
         for group in self._context.groups.values():
-            self._rebalance.resign(group)
             group.discard()
         self._context.groups.clear()
         self._context.pending_offsets.clear()

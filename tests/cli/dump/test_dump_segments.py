@@ -10,12 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minikafka.cli.dump.segment import read_segment
-from minikafka.coordinator.group.records import (
-    CommittedOffset,
-    GroupEntry,
-    OffsetEntry,
-    OffsetKey,
-)
+from minikafka.coordinator.group.classic.records import GroupEntry
+from minikafka.coordinator.group.records import CommittedOffset, OffsetEntry, OffsetKey
 from minikafka.protocol.records import (
     Compression,
     ControlType,

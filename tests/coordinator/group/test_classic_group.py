@@ -2,9 +2,9 @@
 
 import pytest
 
-from minikafka.coordinator.group.classic_group import ClassicGroup
-from minikafka.coordinator.group.records import GroupMetadataMember, GroupMetadataValue
-from minikafka.coordinator.group.states import TRANSITIONS, GroupState
+from minikafka.coordinator.group.classic.classic_group import ClassicGroup
+from minikafka.coordinator.group.classic.records import GroupMetadataMember, GroupMetadataValue
+from minikafka.coordinator.group.classic.states import TRANSITIONS, GroupState
 
 
 @pytest.mark.parametrize("before", GroupState)

@@ -25,8 +25,9 @@ from hypothesis.stateful import (
     rule,
 )
 
+from minikafka.coordinator.group.classic.classic_group import ClassicGroup
+from minikafka.coordinator.group.classic.states import GroupState
 from minikafka.coordinator.group.context import ShardContext, Timer, TimerKind
-from minikafka.coordinator.group.states import GroupState
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import join_group, sync_group
 from tests.coordinator.group.harness import (
@@ -372,6 +373,7 @@ class GroupMachine(RuleBasedStateMachine):
     def every_member_waits_or_has_a_session(self) -> None:
         timers = self.context.timers
         for group in self.context.groups.values():
+            assert isinstance(group, ClassicGroup)
             for one in group.members.values():
                 is_waiting = one.waiting_join is not None or one.waiting_sync is not None
                 assert is_waiting or Timer(TimerKind.SESSION, GROUP, one.member_id) in timers
@@ -394,8 +396,10 @@ class GroupMachine(RuleBasedStateMachine):
         if live is None or stored is None:
             # A group is not stored before its first generation.
             assert stored is None
-            assert live is None or live.generation == 0
+            assert live is None or (isinstance(live, ClassicGroup) and live.generation == 0)
             return
+        assert isinstance(live, ClassicGroup)
+        assert isinstance(stored, ClassicGroup)
         assert stored.generation == live.generation
         if self.has_lost_writes or not live.is_in(GroupState.STABLE, GroupState.EMPTY):
             return

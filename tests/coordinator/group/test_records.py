@@ -15,17 +15,14 @@ from kio.schema.consumer_protocol_subscription.v3.data import (
 from kio.serial import entity_writer
 from kio.static.primitive import i32
 
-from minikafka.coordinator.group.records import (
-    CommittedOffset,
+from minikafka.coordinator.group.classic.records import (
     GroupEntry,
     GroupMetadataMember,
     GroupMetadataValue,
-    OffsetEntry,
-    OffsetKey,
-    UnknownKind,
-    decode_entry,
 )
-from minikafka.coordinator.group.subscription import subscribed_topics
+from minikafka.coordinator.group.classic.subscription import subscribed_topics
+from minikafka.coordinator.group.decoding import UnknownKind, decode_entry
+from minikafka.coordinator.group.records import CommittedOffset, OffsetEntry, OffsetKey
 from minikafka.protocol.exceptions import MalformedMessageError
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -14,7 +14,7 @@ from minikafka.coordinator.group import (
     Now,
     Reply,
 )
-from minikafka.coordinator.group.records import (
+from minikafka.coordinator.group.classic.records import (
     GroupEntry,
     GroupMetadataMember,
     GroupMetadataValue,

@@ -11,12 +11,13 @@ import logging
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import join_group
 
+from ..context import ShardContext
+from ..effects import Ask
+from ..write_errors import write_error
 from .classic_group import ClassicGroup, Member, Waiter, size_bytes_of
-from .context import ShardContext
-from .effects import Ask
 from .rebalance import Rebalance, session_timer
 from .records import GroupEntry
-from .responses import join_accepted, join_refused, sync_refused, write_error
+from .responses import join_accepted, join_refused, sync_refused
 from .states import GroupState
 
 _log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class JoinRequests:
         if not shortest_ms <= request.session_timeout_ms <= longest_ms:
             self._refuse(ask, ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
             return
-        group = self._context.groups.get(request.group_id)
+        group = self._rebalance.find(request.group_id)
         if group is None:
             if request.member_id:
                 self._refuse(ask, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)

@@ -19,17 +19,11 @@ from functools import partial
 
 from minikafka.protocol.errors import ErrorCode
 
+from ..context import ShardContext, Timer, TimerKind
+from ..write_errors import sync_write_error, write_error
 from .classic_group import ClassicGroup, Member
-from .context import ShardContext, Timer, TimerKind
 from .records import GroupEntry
-from .responses import (
-    join_accepted,
-    join_refused,
-    sync_accepted,
-    sync_refused,
-    sync_write_error,
-    write_error,
-)
+from .responses import join_accepted, join_refused, sync_accepted, sync_refused
 from .states import TRANSITIONS, GroupState
 
 _log = logging.getLogger(__name__)
@@ -40,6 +34,11 @@ class Rebalance:
 
     def __init__(self, context: ShardContext) -> None:
         self._context = context
+
+    def find(self, group_id: str) -> ClassicGroup | None:
+        """A classic group; None if there is none."""
+        group = self._context.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
 
     # --- the first barrier: JoinGroup ------------------------------------------------------
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import heartbeat, sync_group
 
+from ..context import ShardContext
+from ..effects import Ask
 from .classic_group import ClassicGroup, Member, Waiter
-from .context import ShardContext
-from .effects import Ask
 from .rebalance import Rebalance
 from .responses import heartbeat_answer, sync_accepted, sync_refused
 from .states import GroupState
@@ -24,7 +24,7 @@ class SyncRequests:
 
     def handle_sync(self, ask: Ask, request: sync_group.Request) -> None:
         """Answer now, or when the leader's assignment is stored."""
-        group = self._context.groups.get(request.group_id)
+        group = self._rebalance.find(request.group_id)
         error = _check(group, request)
         if group is None or error is not ErrorCode.NONE:
             self._context.reply(ask.token, sync_refused(error))
@@ -59,7 +59,7 @@ class SyncRequests:
 
     def handle_heartbeat(self, ask: Ask, request: heartbeat.Request) -> None:
         """Restart the session timer; the answer reports a rebalance that is in progress."""
-        group = self._context.groups.get(request.group_id)
+        group = self._rebalance.find(request.group_id)
         error = _check(group, request)
         if group is not None and error is ErrorCode.NONE:
             self._rebalance.restart_session(group, group.members[request.member_id])

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from minikafka.protocol.errors import ErrorCode
 
-from .member_memory import MEMBER_OVERHEAD_BYTES, MemberShare
-from .records import GroupMetadataMember, GroupMetadataValue
+from ..group import Committer, Group, GroupType
+from ..member_memory import MEMBER_OVERHEAD_BYTES, MemberShare
+from ..records import CommittedOffset
+from .records import GroupEntry, GroupMetadataMember, GroupMetadataValue
 from .states import TRANSITIONS, GroupState
 from .subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 
@@ -63,7 +65,7 @@ def size_bytes_of(protocols: Iterable[tuple[str, bytes]]) -> int:
     return MEMBER_OVERHEAD_BYTES + sum(len(name) + len(metadata) for name, metadata in protocols)
 
 
-class ClassicGroup:
+class ClassicGroup(Group):
     """The state of a group; `rebalance` and the request handlers decide when it changes.
 
     Attributes:
@@ -83,8 +85,10 @@ class ClassicGroup:
         is_assignment_stored: the leader's assignment is in the log or on its way.
     """
 
+    TYPE = GroupType.CLASSIC
+
     def __init__(self, group_id: str, share: MemberShare | None = None) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self._share = share or MemberShare()
         self._size_bytes = 0
         self.state = GroupState.EMPTY
@@ -202,6 +206,63 @@ class ClassicGroup:
     def discard(self) -> None:
         """The shard has forgotten this group: it takes no memory."""
         self._count(-self._size_bytes)
+
+    # --- what is asked of any group --------------------------------------------------------
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def protocol_type_name(self) -> str:
+        return self.protocol_type or ""
+
+    def check_commit(self, by: Committer, api_version: int) -> ErrorCode:
+        del api_version
+        if by.epoch < 0 and self.is_in(GroupState.EMPTY):
+            return ErrorCode.NONE  # a simple consumer, or an administrator who resets offsets
+        error = self.check_generation(by.member_id, by.group_instance_id, by.epoch)
+        if error is ErrorCode.NONE and self.is_in(GroupState.COMPLETING_REBALANCE):
+            # The partitions may be assigned to another member by now.
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return error
+
+    def check_transactional_commit(self, by: Committer, api_version: int) -> ErrorCode:
+        del api_version
+        return self.check_generation(by.member_id, by.group_instance_id, by.epoch)
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        del member_id, member_epoch  # only groups with member epochs fence
+        return ErrorCode.NONE
+
+    def check_offset_delete(self) -> ErrorCode:
+        is_opaque = not self.is_in(GroupState.EMPTY) and not self.uses_consumer_protocol()
+        return ErrorCode.NON_EMPTY_GROUP if is_opaque else ErrorCode.NONE
+
+    def unused_since_ms(self, committed: CommittedOffset) -> int | None:
+        """Since the group became empty; in a simple group, or a stable one, since the commit.
+
+        A group in a rebalance keeps everything, because it is not yet known what its members will
+        read (KAFKA-13636).
+        """
+        if self.protocol_type is not None:
+            if self.is_in(GroupState.EMPTY):
+                if self.current_state_timestamp_ms is not None:
+                    return self.current_state_timestamp_ms
+            elif not self.is_in(GroupState.STABLE) or not self.uses_consumer_protocol():
+                return None
+        return committed.commit_timestamp_ms
+
+    def check_delete(self) -> ErrorCode:
+        is_empty = self.is_in(GroupState.EMPTY)
+        return ErrorCode.NONE if is_empty else ErrorCode.NON_EMPTY_GROUP
+
+    @property
+    def is_unused(self) -> bool:
+        return self.is_in(GroupState.EMPTY) and not self.pending_members
+
+    def tombstones(self) -> list[GroupEntry]:
+        return [GroupEntry(self.group_id, None)]
 
     # --- members ---------------------------------------------------------------------------
 

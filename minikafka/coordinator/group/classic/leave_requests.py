@@ -10,9 +10,9 @@ from __future__ import annotations
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import leave_group
 
+from ..context import ShardContext
+from ..effects import Ask
 from .classic_group import ClassicGroup
-from .context import ShardContext
-from .effects import Ask
 from .rebalance import Rebalance
 
 # First version with a list of members.
@@ -26,7 +26,7 @@ class LeaveRequests:
 
     def handle(self, ask: Ask, request: leave_group.Request) -> None:
         """Take members out; the rebalance that follows starts once, after the last of them."""
-        group = self._context.groups.get(request.group_id)
+        group = self._rebalance.find(request.group_id)
         if ask.api_version < _BATCH_VERSION:
             identities = [leave_group.MemberIdentity(member_id=request.member_id)]
         else:
