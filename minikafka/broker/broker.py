@@ -24,6 +24,7 @@ from .control.producer_ids import ProducerIds
 from .coordinators.groups import GroupService
 from .coordinators.internal_topics import InternalTopics
 from .coordinators.markers import MarkerWriter
+from .coordinators.share_state import ShareStateService
 from .coordinators.transactions import TransactionService
 from .quorum.quorum import Quorum
 from .replicas.checkpointer import Checkpointer
@@ -36,6 +37,7 @@ from .rpc import operations
 from .settings.effective import EffectiveSettings
 from .settings.node import Node
 from .settings.topology import Topology
+from .shares.partitions import SharePartitionService
 from .system.clock import Clock
 from .system.randomness import RandomIds
 from .system.request_memory import RequestMemory
@@ -137,6 +139,24 @@ class Broker:
     def _add_coordinators(self, peers: Peers | None) -> None:
         self.producer_ids = ProducerIds(self.node, self.lifecycle, self.forwarder)
         self.internal_topics = InternalTopics(self.store, self.settings, self.forwarder)
+        self.share_state = ShareStateService(
+            self.config,
+            self.node,
+            self.internal_topics,
+            metadata=self.store,
+            replicas=self.replicas,
+            lifecycle=self.lifecycle,
+            clock=self.clock,
+            make_durable=self.flusher.make_durable,
+            peers=peers,
+        )
+        self.shares = SharePartitionService(
+            self.config,
+            metadata=self.store,
+            replicas=self.replicas,
+            share_state=self.share_state,
+            clock=self.clock,
+        )
         self.groups = GroupService(
             self.config,
             metadata=self.store,
@@ -145,6 +165,7 @@ class Broker:
             clock=self.clock,
             ids=self.ids,
             make_durable=self.flusher.make_durable,
+            share_state=self.share_state,
         )
         self.markers = MarkerWriter(
             self.replicas, self.groups, self.clock, self.flusher.make_durable, self.store
@@ -182,6 +203,7 @@ class Broker:
         self.forwarder.register(server)
         server.register_deferred(operations.CONFIRM_TRANSACTION, self.transactions.serve_confirm)
         server.register_deferred(operations.WRITE_MARKERS, MarkerServer(self.markers).serve)
+        server.register_deferred(operations.SHARE_STATE, self.share_state.serve)
         believes = fetches.believes
         server.register_deferred(operations.REPLICA_FETCH, fetches.fetch, believes=believes)
         server.register_one_way(

@@ -298,6 +298,47 @@ class BrokerConfig:
         False, "Allow transactions that wait for a decision without a timeout (KIP-939)."
     )
 
+    group_share_heartbeat_interval_ms: int = _setting(
+        5000, "How often a member of a share group sends a heartbeat (KIP-932).", 1
+    )
+    group_share_session_timeout_ms: int = _setting(
+        45_000, "A member of a share group that is silent for this long is removed.", 1
+    )
+    group_share_max_size: int = _setting(200, "The most members of a share group.", 1, 1000)
+    group_share_max_share_sessions: int = _setting(
+        2000, "The most members of share groups that fetch from this broker.", 1
+    )
+    group_share_partition_max_record_locks: int = _setting(
+        2000, "How many records of a share-partition are in flight: read, but not done with.", 100
+    )
+    group_share_delivery_count_limit: int = _setting(
+        5, "How often a record is delivered to a share group before it is given up.", 2, 25
+    )
+    group_share_record_lock_duration_ms: int = _setting(
+        30_000, "How long a member of a share group may work on a record.", 1
+    )
+    share_coordinator_state_topic_num_partitions: int = _setting(
+        50, "Partitions of __share_group_state.", 1
+    )
+    share_coordinator_state_topic_replication_factor: int = _setting(
+        3, "Replicas of __share_group_state (fewer while there are fewer brokers).", 1
+    )
+    share_coordinator_state_topic_min_isr: int = _setting(
+        2, "How many in-sync replicas __share_group_state needs (at most all it has).", 1
+    )
+    share_coordinator_state_topic_segment_bytes: int = _setting(
+        104_857_600, "Segment size of __share_group_state.", 1024
+    )
+    share_coordinator_state_topic_prune_interval_ms: int = _setting(
+        300_000, "How often superseded records of __share_group_state are deleted.", 1
+    )
+    share_coordinator_snapshot_update_records_per_snapshot: int = _setting(
+        500, "Updates of a share-partition before its whole state is written again.", 0
+    )
+    share_coordinator_write_timeout_ms: int = _setting(
+        5000, "How long a write to __share_group_state may take.", 1
+    )
+
     producer_id_expiration_ms: int = _setting(
         _DAY_MS, "A producer id expires when it was idle for this long.", 1, dynamic=True
     )

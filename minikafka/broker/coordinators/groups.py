@@ -7,10 +7,18 @@ go back.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ...coordinator.group import Ask, GroupConfig, Now
+import trio
+
+from ...coordinator.group import Ask, GroupConfig, InitializeShareState, Now
+from ...coordinator.group.topics import Topic
+from ...coordinator.share.commands import Initialize
+from ...coordinator.share.records import SharePartitionKey
 from ...metadata.setting_table import BrokerConfig
 from ...protocol.errors import ErrorCode
 from ...protocol.records import BatchHeader, Record
@@ -23,12 +31,17 @@ from ..system.clock import Clock
 from ..system.randomness import RandomIds
 from .internal_topics import InternalTopic
 from .runtime import PendingReply, ShardKind, ShardRuntime
+from .share_state import ShareStateService
 
 if TYPE_CHECKING:
     from ...coordinator.group import GroupRequest, GroupResponse, GroupShard
     from ...coordinator.group.pending_offsets import EndedOffsets
 
+logger = logging.getLogger(__name__)
+
 OFFSETS_TOPIC = "__consumer_offsets"
+_INITIALIZE_SECONDS = 3.0
+"""How long a heartbeat waits for share state; clients are more patient."""
 
 
 def offsets_topic(config: BrokerConfig) -> InternalTopic:
@@ -57,9 +70,13 @@ class GroupService:
         clock: Clock,
         ids: RandomIds,
         make_durable: Callable[[Partition, int], Awaitable[None]],
+        share_state: ShareStateService,
     ) -> None:
         self._lifecycle = lifecycle
         self._ids = ids
+        self._topics = _ClusterTopics(metadata)
+        self._share_state = share_state
+        self._initializing: dict[str, trio.Event] = {}
         self._config = GroupConfig(
             group_min_session_timeout_ms=config.group_min_session_timeout_ms,
             group_max_session_timeout_ms=config.group_max_session_timeout_ms,
@@ -68,6 +85,9 @@ class GroupService:
             offset_metadata_size_bytes_max=config.offset_metadata_max_bytes,
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
             offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+            share_group_max_size=config.group_share_max_size,
+            share_session_timeout_ms=config.group_share_session_timeout_ms,
+            share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
         )
         self.runtime: ShardRuntime[GroupShard] = ShardRuntime(
             offsets_topic(config),
@@ -76,7 +96,7 @@ class GroupService:
                 loaded=_loaded,
                 replay=_replay,
                 replay_marker=_replay_marker,
-                carry_out=_unexpected,
+                carry_out=self._carry_out,
             ),
             metadata=metadata,
             replicas=replicas,
@@ -89,7 +109,7 @@ class GroupService:
     def _new_shard(self) -> GroupShard:
         from ...coordinator.group import GroupShard
 
-        return GroupShard(self._config, new_id=self._ids.uuid)
+        return GroupShard(self._config, new_id=self._ids.uuid, topics=self._topics)
 
     def shard(self, group_id: str) -> GroupShard:
         """The loaded shard of a group.
@@ -150,6 +170,61 @@ class GroupService:
                 effects = shard.on_topics_deleted([topic], self.runtime.now())
                 self.runtime.carry_out(number, [*effects])
 
+    # --- share groups --------------------------------------------------------------------------
+
+    def _carry_out(self, number: int, effect: Any) -> None:
+        if not isinstance(effect, InitializeShareState):
+            raise TypeError(f"unexpected effect of group shard {number}: {effect!r}")
+        settled = self._initializing.setdefault(effect.group_id, trio.Event())
+        self.runtime.nursery.start_soon(self._initialize, effect, settled)
+
+    async def _initialize(self, effect: InitializeShareState, settled: trio.Event) -> None:
+        """Have the state of partitions initialised, and report those for which it worked."""
+        done: dict[bytes, set[int]] = {}
+
+        async def initialize(topic_id: bytes, index: int) -> None:
+            key = SharePartitionKey(effect.group_id, topic_id, index)
+            reply = await self._share_state.ask(Initialize(key, 0, -1))
+            if reply.error_code is ErrorCode.NONE:
+                done.setdefault(topic_id, set()).add(index)
+            else:
+                logger.warning("cannot initialise the share state %s: %s", key, reply.error_code)
+
+        try:
+            async with trio.open_nursery() as nursery:
+                for topic_id, indexes in effect.topics.items():
+                    for index in sorted(indexes):
+                        nursery.start_soon(initialize, topic_id, index)
+            self.report_share_state(effect.group_id, done)
+        finally:
+            settled.set()
+            if self._initializing.get(effect.group_id) is settled:
+                del self._initializing[effect.group_id]
+
+    def report_share_state(self, group_id: str, topics: Mapping[bytes, AbstractSet[int]]) -> None:
+        """The state of these partitions (indexes by topic id) exists now."""
+        with suppress(PartitionError):
+            number, shard = self.runtime.shard_of(group_id)
+            known = {topic_id: frozenset(indexes) for topic_id, indexes in topics.items()}
+            effects = shard.share_state_initialized(group_id, known, self.runtime.now())
+            self.runtime.carry_out(number, [*effects])
+
+    def report_share_state_deleted(self, group_id: str, topic_ids: Collection[bytes]) -> None:
+        """The state of these topics has been deleted."""
+        with suppress(PartitionError):
+            number, shard = self.runtime.shard_of(group_id)
+            effects = shard.share_state_deleted(group_id, topic_ids, self.runtime.now())
+            self.runtime.carry_out(number, [*effects])
+
+    async def wait_initialized(self, group_id: str) -> bool:
+        """Wait some time for share state that is being initialised; False if none is."""
+        settled = self._initializing.get(group_id)
+        if settled is None:
+            return False
+        with trio.move_on_after(_INITIALIZE_SECONDS):
+            await settled.wait()
+        return True
+
     # --- transactions --------------------------------------------------------------------------
 
     def marker_appended(self, number: int, producer_id: int) -> EndedOffsets | None:
@@ -185,5 +260,16 @@ def _replay_marker(shard: GroupShard, producer_id: int, commits: bool) -> None:
     shard.replay_marker(producer_id, commits=commits)
 
 
-def _unexpected(number: int, effect: Any) -> None:
-    raise TypeError(f"unexpected effect of the group shard of partition {number}: {effect!r}")
+class _ClusterTopics:
+    """The topics of the metadata image, as a shard sees them."""
+
+    def __init__(self, metadata: MetadataStore) -> None:
+        self._metadata = metadata
+
+    def by_name(self, name: str) -> Topic | None:
+        found = self._metadata.image.topics.get(name)
+        return None if found is None else Topic(name, found.topic_id, len(found.partitions))
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        found = self._metadata.image.topics_by_id.get(topic_id)
+        return None if found is None else Topic(found.name, topic_id, len(found.partitions))

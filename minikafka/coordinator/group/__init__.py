@@ -1,6 +1,7 @@
 """Groups of all types and committed offsets (`GroupShard`), as pure state machines.
 
-`shard` dispatches to one room for each type of group, which all look alike (`replay`: how its records
+`shard` dispatches to one room for each type of group, which all look alike (`replay`: how its
+records
 change the stored state; `requests`: what clients ask; `records`: Kafka's formats)::
 
     shard ─► offset_requests, cleanup, descriptions       for groups of any type
@@ -14,7 +15,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .config import GroupConfig
-from .effects import Append, Ask, Effect, GroupRequest, GroupResponse, Now, Record, Reply
+from .effects import (
+    Append,
+    Ask,
+    Effect,
+    GroupRequest,
+    GroupResponse,
+    InitializeShareState,
+    Now,
+    Record,
+    Reply,
+)
 
 if TYPE_CHECKING:
     from .offset_requests import single_group_response
@@ -28,6 +39,7 @@ __all__ = [
     "GroupRequest",
     "GroupResponse",
     "GroupShard",
+    "InitializeShareState",
     "Now",
     "Record",
     "Reply",

@@ -12,11 +12,12 @@ from minikafka.coordinator.writes import Append, Now, PendingWrites, Phase, Writ
 from minikafka.protocol.errors import ErrorCode
 
 from .config import GroupConfig
-from .effects import Effect, GroupResponse, Reply
+from .effects import Effect, GroupResponse, InitializeShareState, Reply
 from .group import Group
 from .offsets import Offsets
 from .pending_offsets import PendingOffsets
 from .records import CommittedOffset, Entry, OffsetEntry, OffsetKey
+from .topics import Topics
 
 
 class TimerKind(IntEnum):
@@ -25,6 +26,7 @@ class TimerKind(IntEnum):
     SYNC = 2
     WRITE = 3
     RETENTION = 4
+    SHARE_SESSION = 9
 
 
 class Timer(NamedTuple):
@@ -62,9 +64,11 @@ class ShardContext:
         new_id: Callable[[], str],
         replay: Mapping[type[Entry], Replay],
         new_simple_group: Callable[[ShardContext, str], Group],
+        topics: Topics,
     ) -> None:
         self.config = config
         self.new_id = new_id
+        self.topics = topics
         self.phase = Phase.LOADING
         self.now = Now(0.0, 0)
         self.members = config.member_memory.share()
@@ -85,6 +89,9 @@ class ShardContext:
 
     def reply(self, token: object, response: GroupResponse) -> None:
         self._effects.append(Reply(token, response))
+
+    def initialize_share_state(self, group_id: str, topics: Mapping[bytes, frozenset[int]]) -> None:
+        self._effects.append(InitializeShareState(group_id, topics))
 
     def take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []

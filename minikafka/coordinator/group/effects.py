@@ -1,7 +1,8 @@
-"""Inputs of a group shard (`Ask`, `Now`) and its effects (`Reply`, `Append`)."""
+"""Inputs of a group shard (`Ask`, `Now`) and its effects (`Reply`, `Append` and others)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         leave_group,
         offset_commit,
         offset_delete,
+        share_group_heartbeat,
         sync_group,
         txn_offset_commit,
     )
@@ -28,6 +30,7 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         | txn_offset_commit.Request
         | offset_delete.Request
         | delete_groups.Request
+        | share_group_heartbeat.Request
     )
     GroupResponse = (
         join_group.Response
@@ -38,11 +41,22 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         | txn_offset_commit.Response
         | offset_delete.Response
         | delete_groups.Response
+        | share_group_heartbeat.Response
     )
 else:
     GroupRequest = GroupResponse = object
 
-__all__ = ["Append", "Ask", "Effect", "GroupRequest", "GroupResponse", "Now", "Record", "Reply"]
+__all__ = [
+    "Append",
+    "Ask",
+    "Effect",
+    "GroupRequest",
+    "GroupResponse",
+    "InitializeShareState",
+    "Now",
+    "Record",
+    "Reply",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +86,15 @@ class Reply:
     response: GroupResponse
 
 
-Effect = Reply | Append
+@dataclass(frozen=True, slots=True)
+class InitializeShareState:
+    """Have the share coordinator initialise the state of these partitions (indexes by topic id).
+
+    Then call `GroupShard.share_state_initialized` with those for which that worked.
+    """
+
+    group_id: str
+    topics: Mapping[bytes, frozenset[int]]
+
+
+Effect = Reply | Append | InitializeShareState

@@ -13,6 +13,7 @@ from minikafka.protocol.messages import (
     leave_group,
     offset_commit,
     offset_delete,
+    share_group_heartbeat,
     sync_group,
     txn_offset_commit,
 )
@@ -39,6 +40,8 @@ def refused(request: GroupRequest, api_version: int, error: ErrorCode) -> GroupR
             return offset_delete.Response(error_code=error, topics=[])
         case delete_groups.Request():
             return delete_refused(request.groups_names, error)
+        case share_group_heartbeat.Request():
+            return share_group_heartbeat.Response(error_code=error)
         case _:
             assert_never(request)
 

@@ -38,6 +38,8 @@ from minikafka.protocol.messages import (
     leave_group,
     offset_commit,
     offset_delete,
+    share_group_describe,
+    share_group_heartbeat,
     sync_group,
     txn_offset_commit,
 )
@@ -61,12 +63,19 @@ from .pending_offsets import EndedOffsets
 from .records import Entry
 from .responses import refused
 from .share.replay import SHARE_REPLAY
-from .share.requests import ShareRequests
+from .share.requests import ShareRequests, ShareState
+from .topics import Topics, TopicTable
 
 _log = logging.getLogger(__name__)
 
 # Requests that need a group id; offsets may be committed under an empty one.
-_NEEDS_GROUP_ID = (join_group.Request, sync_group.Request, heartbeat.Request, leave_group.Request)
+_NEEDS_GROUP_ID = (
+    join_group.Request,
+    sync_group.Request,
+    heartbeat.Request,
+    leave_group.Request,
+    share_group_heartbeat.Request,
+)
 _REPLAY: dict[type[Entry], Replay] = {**CLASSIC_REPLAY, **CONSUMER_REPLAY, **SHARE_REPLAY}
 
 
@@ -74,11 +83,14 @@ class GroupShard:
     """All groups and committed offsets of one partition.
 
     ``new_id`` returns a new UUID-like text: member ids are ``<client id>-<new id>``, those of
-    static members ``<instance id>-<new id>``.
+    static members ``<instance id>-<new id>``. ``topics`` has the topics of the cluster.
     """
 
-    def __init__(self, config: GroupConfig, *, new_id: Callable[[], str]) -> None:
-        self._context = ShardContext(config, new_id, _REPLAY, new_simple_group)
+    def __init__(
+        self, config: GroupConfig, *, new_id: Callable[[], str], topics: Topics | None = None
+    ) -> None:
+        known = TopicTable() if topics is None else topics
+        self._context = ShardContext(config, new_id, _REPLAY, new_simple_group, known)
         self._classic = ClassicRequests(self._context)
         self._consumer = ConsumerRequests(self._context)
         self._share = ShareRequests(self._context)
@@ -124,6 +136,8 @@ class GroupShard:
                 self._offset_requests.handle_delete(ask, request)
             case delete_groups.Request():
                 self._cleanup.handle_delete(ask, request)
+            case share_group_heartbeat.Request():
+                self._share.handle_heartbeat(ask, request)
             case _:
                 self._handle_classic(ask, request)
         return self._context.take_effects()
@@ -181,10 +195,37 @@ class GroupShard:
         """
         return list_groups(self._context, states, types)
 
+    def describe_share_group(self, group_id: str) -> share_group_describe.DescribedGroup:
+        """A share group, its members and what they read."""
+        return self._share.describe(group_id)
+
+    def share_state(self, group_id: str) -> ShareState:
+        """What a share group has state for, and whether an administrator may change it."""
+        return self._share.state(group_id)
+
+    def share_state_initialized(
+        self, group_id: str, topics: Mapping[bytes, frozenset[int]], now: Now
+    ) -> list[Effect]:
+        """The state of these partitions exists; that of others that were asked for does not."""
+        if self._context.phase is Phase.ACTIVE:
+            self._begin(now)
+            self._share.initialized(group_id, topics)
+        return self._context.take_effects()
+
+    def share_state_deleted(
+        self, group_id: str, topic_ids: Collection[bytes], now: Now
+    ) -> list[Effect]:
+        """The state of these topics is gone: a group that still reads them begins once more."""
+        if self._context.phase is Phase.ACTIVE:
+            self._begin(now)
+            self._share.deleted(group_id, topic_ids)
+        return self._context.take_effects()
+
     def on_topics_deleted(self, topics: Collection[str], now: Now) -> list[Effect]:
         if self._context.phase is Phase.ACTIVE:
             self._begin(now)
             self._cleanup.forget_topics(topics)
+            self._share.forget_topics(topics)
         return self._context.take_effects()
 
     # --- time ------------------------------------------------------------------------------
