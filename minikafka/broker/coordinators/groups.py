@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from ...coordinator.group import Ask, GroupConfig, InitializeShareState, Now
+from ...coordinator.group import Ask, DeleteShareState, GroupConfig, InitializeShareState, Now
 from ...coordinator.group.topics import Topic
-from ...coordinator.share.commands import Initialize
+from ...coordinator.share.commands import Delete, Initialize
 from ...coordinator.share.records import SharePartitionKey
 from ...metadata.setting_table import BrokerConfig
 from ...protocol.errors import ErrorCode
@@ -173,10 +173,14 @@ class GroupService:
     # --- share groups --------------------------------------------------------------------------
 
     def _carry_out(self, number: int, effect: Any) -> None:
-        if not isinstance(effect, InitializeShareState):
-            raise TypeError(f"unexpected effect of group shard {number}: {effect!r}")
-        settled = self._initializing.setdefault(effect.group_id, trio.Event())
-        self.runtime.nursery.start_soon(self._initialize, effect, settled)
+        match effect:
+            case InitializeShareState(group_id):
+                settled = self._initializing.setdefault(group_id, trio.Event())
+                self.runtime.nursery.start_soon(self._initialize, effect, settled)
+            case DeleteShareState():
+                self.runtime.nursery.start_soon(self._delete, effect)
+            case _:
+                raise TypeError(f"unexpected effect of group shard {number}: {effect!r}")
 
     async def _initialize(self, effect: InitializeShareState, settled: trio.Event) -> None:
         """Have the state of partitions initialised, and report those for which it worked."""
@@ -200,6 +204,12 @@ class GroupService:
             settled.set()
             if self._initializing.get(effect.group_id) is settled:
                 del self._initializing[effect.group_id]
+
+    async def _delete(self, effect: DeleteShareState) -> None:
+        for topic_id, indexes in effect.topics.items():
+            for index in sorted(indexes):
+                key = SharePartitionKey(effect.group_id, topic_id, index)
+                await self._share_state.ask(Delete(key))
 
     def report_share_state(self, group_id: str, topics: Mapping[bytes, AbstractSet[int]]) -> None:
         """The state of these partitions (indexes by topic id) exists now."""

@@ -137,5 +137,8 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1),
         Handler(ApiKey.SHARE_FETCH, 1, 2),
         Handler(ApiKey.SHARE_ACKNOWLEDGE, 1, 2),
+        Handler(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1),
+        Handler(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0),
+        Handler(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0),
     )
 }

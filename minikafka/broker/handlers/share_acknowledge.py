@@ -67,7 +67,7 @@ async def handle(
         )
         topic.partitions.append(
             share_acknowledge.PartitionData(
-                partition_index=one.index,
+                partition_index=one.number,
                 error_code=code,
                 current_leader=share_acknowledge.LeaderIdAndEpoch(
                     leader_id=hint.leader_id, leader_epoch=hint.leader_epoch

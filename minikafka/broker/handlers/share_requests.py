@@ -29,12 +29,12 @@ class Asked(NamedTuple):
     """What a request says about one partition."""
 
     topic_id: bytes
-    index: int
+    number: int
     batches: tuple[AcknowledgementBatch, ...]
 
     @property
     def place(self) -> tuple[bytes, int]:
-        return self.topic_id, self.index
+        return self.topic_id, self.number
 
 
 def asked_partitions(topics: Iterable[Any]) -> list[Asked]:
@@ -75,7 +75,7 @@ async def acknowledge(
         if not one.batches:
             continue
         try:
-            running = await broker.shares.get(key.group_id, one.topic_id, one.index)
+            running = await broker.shares.get(key.group_id, one.topic_id, one.number)
         except PartitionError as error:
             outcomes[one.place] = ErrorCode(error.error_code)
             continue

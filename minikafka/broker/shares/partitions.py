@@ -367,6 +367,20 @@ class SharePartitionService:
             running = self._running.get(key)
             if running is not None and running.is_loaded:
                 self._carry_out(running, running.machine.release_member(session.key.member_id))
+                self._retire_if_unused(running)
+
+    def _retire_if_unused(self, running: RunningShare) -> None:
+        """Forget a share-partition that nobody reads, so that it is loaded again with what is stored.
+
+        An administrator may set another start while its group is empty. A write that is under way
+        comes first: it must not overwrite what the next one to load it stores.
+        """
+        if (
+            running.is_loaded
+            and not running.machine.is_writing
+            and not self.sessions.has_group(running.key.group_id)
+        ):
+            self._drop(running, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # --- effects and time ------------------------------------------------------------------------
 
@@ -403,6 +417,7 @@ class SharePartitionService:
             return
         effects = running.machine.persisted(change.write_id, code, self._clock.monotonic())
         self._carry_out(running, effects)
+        self._retire_if_unused(running)
 
     def _wake_timer(self, running: RunningShare) -> None:
         deadline = running.machine.deadline() if running.is_loaded else None
@@ -420,7 +435,7 @@ class SharePartitionService:
                     self._drop(running, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                     continue
                 self._carry_out(running, running.machine.expire(now))
-                deadline = running.machine.deadline() if running.is_loaded else None
+                deadline = running.machine.deadline()
                 if deadline is not None:
                     earliest = min(earliest, deadline)
             with trio.CancelScope(deadline=earliest) as self._timer_scope:

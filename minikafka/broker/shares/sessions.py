@@ -73,6 +73,10 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def has_group(self, group_id: str) -> bool:
+        """Whether a member of this group has a session here."""
+        return any(key.group_id == group_id for key in self._sessions)
+
     def open(self, key: SessionKey, now: float) -> tuple[ShareSession, ShareSession | None]:
         """A new session for a member; also the one that ended for it, whose records are released.
 

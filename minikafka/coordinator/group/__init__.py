@@ -18,6 +18,7 @@ from .config import GroupConfig
 from .effects import (
     Append,
     Ask,
+    DeleteShareState,
     Effect,
     GroupRequest,
     GroupResponse,
@@ -25,6 +26,7 @@ from .effects import (
     Now,
     Record,
     Reply,
+    ShareState,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Append",
     "Ask",
+    "DeleteShareState",
     "Effect",
     "GroupConfig",
     "GroupRequest",
@@ -43,6 +46,7 @@ __all__ = [
     "Now",
     "Record",
     "Reply",
+    "ShareState",
     "single_group_response",
 ]
 

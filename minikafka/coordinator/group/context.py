@@ -12,7 +12,7 @@ from minikafka.coordinator.writes import Append, Now, PendingWrites, Phase, Writ
 from minikafka.protocol.errors import ErrorCode
 
 from .config import GroupConfig
-from .effects import Effect, GroupResponse, InitializeShareState, Reply
+from .effects import DeleteShareState, Effect, GroupResponse, InitializeShareState, Reply
 from .group import Group
 from .offsets import Offsets
 from .pending_offsets import PendingOffsets
@@ -92,6 +92,9 @@ class ShardContext:
 
     def initialize_share_state(self, group_id: str, topics: Mapping[bytes, frozenset[int]]) -> None:
         self._effects.append(InitializeShareState(group_id, topics))
+
+    def delete_share_state(self, group_id: str, topics: Mapping[bytes, frozenset[int]]) -> None:
+        self._effects.append(DeleteShareState(group_id, topics))
 
     def take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from minikafka.coordinator.writes import Append, Now, Record
+from minikafka.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:  # not imported before the first group, so that brokers start sooner
     from minikafka.protocol.messages import (
@@ -49,6 +51,7 @@ else:
 __all__ = [
     "Append",
     "Ask",
+    "DeleteShareState",
     "Effect",
     "GroupRequest",
     "GroupResponse",
@@ -56,6 +59,7 @@ __all__ = [
     "Now",
     "Record",
     "Reply",
+    "ShareState",
 ]
 
 
@@ -97,4 +101,26 @@ class InitializeShareState:
     topics: Mapping[bytes, frozenset[int]]
 
 
-Effect = Reply | Append | InitializeShareState
+@dataclass(frozen=True, slots=True)
+class DeleteShareState:
+    """Have the share coordinator delete the state of these partitions (indexes by topic id)."""
+
+    group_id: str
+    topics: Mapping[bytes, frozenset[int]]
+
+
+class ShareState(NamedTuple):
+    """What a share group has state for.
+
+    Attributes:
+        error_code: GROUP_ID_NOT_FOUND, or the shard's own error.
+        is_empty: it has no members, so an administrator may change its state.
+        topics: name and partitions by topic id.
+    """
+
+    error_code: ErrorCode
+    is_empty: bool = True
+    topics: Mapping[bytes, tuple[str, frozenset[int]]] = MappingProxyType({})
+
+
+Effect = Reply | Append | InitializeShareState | DeleteShareState

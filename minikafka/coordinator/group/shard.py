@@ -56,14 +56,14 @@ from .consumer.requests import ConsumerRequests
 from .context import Replay, ShardContext, Timer, TimerKind
 from .decoding import UnknownKind, decode_entry
 from .descriptions import describe_group, list_groups
-from .effects import Ask, Effect, Now
+from .effects import Ask, Effect, Now, ShareState
 from .group import GroupType
 from .offset_requests import OffsetRequests
 from .pending_offsets import EndedOffsets
 from .records import Entry
 from .responses import refused
 from .share.replay import SHARE_REPLAY
-from .share.requests import ShareRequests, ShareState
+from .share.requests import ShareRequests
 from .topics import Topics, TopicTable
 
 _log = logging.getLogger(__name__)

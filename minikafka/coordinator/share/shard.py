@@ -118,6 +118,9 @@ class ShareStateShard:
     ) -> list[Effect]:
         if state is not None and state.state_epoch > command.state_epoch:
             return [Reply(token, ShareStateReply(ErrorCode.FENCED_STATE_EPOCH))]
+        if state is not None and (state.state_epoch, -1) == command[1:]:
+            # A group coordinator that failed did not live to report it; it may be in use by now.
+            return [Reply(token, _summary(state))]
         begun = ShareState(
             command.state_epoch,
             0 if state is None else state.leader_epoch,

@@ -262,6 +262,11 @@ class SharePartition:
         """From here on nothing was read yet."""
         return self._next_offset
 
+    @property
+    def is_writing(self) -> bool:
+        """A `Persist` has not been reported as `persisted`."""
+        return self._writing != 0
+
     def states(self) -> list[StateBatch]:
         """The state of every offset in flight."""
         return [
@@ -321,7 +326,7 @@ class SharePartition:
         return self._runs[begin : self._cut(last + 1)]
 
     def _join(self, first: int, last: int) -> None:
-        """Join neighbours that are alike, from the run before the first to the one after the last."""
+        """Join neighbours that are alike, from before the first to after the last."""
         begin = max(self._index(first) - 1, 0)
         end = min(self._index(last) + 2, len(self._runs))
         joined: list[_Run] = []

@@ -14,7 +14,7 @@ from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import share_group_describe, share_group_heartbeat
 
 from ..context import ShardContext, Timer, TimerKind
-from ..effects import Ask
+from ..effects import Ask, ShareState
 from ..group import Group
 from ..records import Entry
 from ..topics import Topic
@@ -42,20 +42,6 @@ _log = logging.getLogger(__name__)
 
 _LEAVE, _JOIN = -1, 0
 ASSIGNOR_NAME = "simple"
-
-
-class ShareState(NamedTuple):
-    """What a share group has state for.
-
-    Attributes:
-        error_code: GROUP_ID_NOT_FOUND, or the shard's own error.
-        is_empty: it has no members, so an administrator may change its state.
-        topics: name and partitions by topic id.
-    """
-
-    error_code: ErrorCode
-    is_empty: bool = True
-    topics: Mapping[bytes, tuple[str, frozenset[int]]] = {}
 
 
 class _Refused(Exception):
@@ -259,12 +245,14 @@ class ShareRequests:
         """These topics were deleted."""
         for group in self._context.groups.values():
             if isinstance(group, ShareGroup):
-                known = {
-                    topic_id: (name, indexes)
+                gone = {
+                    topic_id: indexes
                     for topic_id, (name, indexes) in group.initialized.items()
-                    if name not in names or self._context.topics.by_id(topic_id) is not None
+                    if name in names and self._context.topics.by_id(topic_id) is None
                 }
-                self._store_state(group, known)
+                if gone:
+                    self._context.delete_share_state(group.group_id, gone)
+                    self.deleted(group.group_id, gone)
 
     def _store_state(
         self, group: ShareGroup, known: Mapping[bytes, tuple[str, frozenset[int]]]
