@@ -370,7 +370,7 @@ class SharePartitionService:
                 self._retire_if_unused(running)
 
     def _retire_if_unused(self, running: RunningShare) -> None:
-        """Forget a share-partition that nobody reads, so that it is loaded again with what is stored.
+        """Forget a share-partition that nobody reads; it is loaded again with what is stored.
 
         An administrator may set another start while its group is empty. A write that is under way
         comes first: it must not overwrite what the next one to load it stores.
