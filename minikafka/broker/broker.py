@@ -214,11 +214,13 @@ class Broker:
         if self.interconnect is not None:
             self.interconnect.follow(records)
         await self.replicas.apply(records)
+        self.groups.follow(records)
 
     async def _follow_replaced(self) -> None:
         if self.interconnect is not None:
             self.interconnect.image_replaced()
         await self.replicas.image_replaced()
+        self.groups.image_replaced()
 
 
 def _interconnect(

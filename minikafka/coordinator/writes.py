@@ -79,6 +79,11 @@ class PendingWrites(Generic[WriteT]):
     def __bool__(self) -> bool:
         return bool(self._writes)
 
+    @property
+    def last(self) -> WriteT | None:
+        """The latest write that is not committed; None if there is none."""
+        return next(reversed(self._writes.values()), None)
+
     def new_id(self) -> int:
         self._last_id += 1
         return self._last_id

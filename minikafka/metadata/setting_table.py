@@ -258,6 +258,43 @@ class BrokerConfig:
         "memory of one process, and a larger group does not fit into the record that stores it.",
         1,
     )
+    group_coordinator_rebalance_protocols: tuple[str, ...] = _setting(
+        ("classic", "consumer"),
+        "The types of groups that there may be. Kafka deprecates this setting.",
+        choices=("classic", "consumer", "share", "streams"),
+    )
+    group_consumer_session_timeout_ms: int = _setting(
+        45_000, "A member of a consumer group (KIP-848) that is silent this long is removed.", 1
+    )
+    group_consumer_min_session_timeout_ms: int = _setting(
+        45_000, "The shortest session timeout that a consumer group may have of its own.", 1
+    )
+    group_consumer_max_session_timeout_ms: int = _setting(
+        60_000, "The longest session timeout that a consumer group may have of its own.", 1
+    )
+    group_consumer_heartbeat_interval_ms: int = _setting(
+        5_000, "How often members of consumer groups send heartbeats.", 1
+    )
+    group_consumer_min_heartbeat_interval_ms: int = _setting(
+        5_000, "The shortest heartbeat interval that a consumer group may have of its own.", 1
+    )
+    group_consumer_max_heartbeat_interval_ms: int = _setting(
+        15_000, "The longest heartbeat interval that a consumer group may have of its own.", 1
+    )
+    group_consumer_max_size: int = _setting(
+        10_000, "The most members of a consumer group. Kafka has no limit by default.", 1
+    )
+    group_consumer_assignors: tuple[str, ...] = _setting(
+        ("uniform", "range"),
+        "Who assigns partitions to the members of a consumer group; the first is the default.",
+        choices=("uniform", "range"),
+    )
+    group_consumer_migration_policy: str = _setting(
+        "bidirectional",
+        "Whether groups with members may turn from classic to consumer groups (upgrade), back "
+        "(downgrade), both or neither. Groups without members always may.",
+        choices=("bidirectional", "upgrade", "downgrade", "disabled"),
+    )
     offset_metadata_max_bytes: int = _setting(4096, "The longest text committed with an offset.", 0)
     offsets_retention_minutes: int = _setting(
         10_080, "How long offsets outlive the last member of their group.", 1

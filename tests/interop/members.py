@@ -13,6 +13,8 @@ from tests.interop import clients as client_libraries
 from tests.kit.waiting import SECONDS_MAX, Progress
 
 RANGE, COOPERATIVE = "range", "cooperative-sticky"
+CONSUMER = "consumer"
+"""In place of an assignor: the consumer protocol (KIP-848), in which the broker assigns."""
 SESSION_MS = 45_000
 """So long that no living member is given up on a busy machine."""
 
@@ -78,14 +80,19 @@ class Consumer:
 
 class ConfluentConsumer(Consumer):
     def __init__(self, rebalanced: Rebalanced, where: Membership, **settings: object) -> None:
+        protocol: dict[str, Any] = {
+            "partition.assignment.strategy": where.assignor,
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 200,
+        }
+        if where.assignor == CONSUMER:
+            protocol = {"group.protocol": "consumer"}
         consumer = client_libraries.confluent_kafka.Consumer(
             {
                 "bootstrap.servers": where.bootstrap,
                 "group.id": where.group,
                 "auto.offset.reset": "earliest",
-                "partition.assignment.strategy": where.assignor,
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": 200,
+                **protocol,
                 "topic.metadata.refresh.interval.ms": 500,
                 **{name.replace("_", "."): value for name, value in settings.items()},
             }

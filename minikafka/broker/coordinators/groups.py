@@ -8,17 +8,26 @@ go back.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from ...coordinator.group import Ask, DeleteShareState, GroupConfig, InitializeShareState, Now
-from ...coordinator.group.topics import Topic
+from ...coordinator.group import (
+    Ask,
+    DeleteShareState,
+    GroupConfig,
+    InitializeShareState,
+    Match,
+    Now,
+)
+from ...coordinator.group.topics import GroupSettings, Topic
 from ...coordinator.share.commands import Delete, Initialize
 from ...coordinator.share.records import SharePartitionKey
+from ...metadata.image import TopicImage
+from ...metadata.records import MetadataRecord, PartitionRecord, TopicRecord
 from ...metadata.setting_table import BrokerConfig
 from ...protocol.errors import ErrorCode
 from ...protocol.records import BatchHeader, Record
@@ -28,6 +37,7 @@ from ..control.request_context import RequestContext
 from ..replicas.manager import ReplicaManager
 from ..replicas.partition import Partition, PartitionError
 from ..system.clock import Clock
+from ..system.pace import Pace
 from ..system.randomness import RandomIds
 from .internal_topics import InternalTopic
 from .runtime import PendingReply, ShardKind, ShardRuntime
@@ -74,7 +84,6 @@ class GroupService:
     ) -> None:
         self._lifecycle = lifecycle
         self._ids = ids
-        self._topics = _ClusterTopics(metadata)
         self._share_state = share_state
         self._initializing: dict[str, trio.Event] = {}
         self._config = GroupConfig(
@@ -88,6 +97,17 @@ class GroupService:
             share_group_max_size=config.group_share_max_size,
             share_session_timeout_ms=config.group_share_session_timeout_ms,
             share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+            consumer_max_size=config.group_consumer_max_size,
+            consumer_assignors=config.group_consumer_assignors,
+            allows_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
+            allows_downgrade=config.group_consumer_migration_policy
+            in ("bidirectional", "downgrade"),
+        )
+        self._metadata = metadata
+        self._clock = clock
+        self._broker_settings = GroupSettings(
+            consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+            consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         )
         self.runtime: ShardRuntime[GroupShard] = ShardRuntime(
             offsets_topic(config),
@@ -109,7 +129,17 @@ class GroupService:
     def _new_shard(self) -> GroupShard:
         from ...coordinator.group import GroupShard
 
-        return GroupShard(self._config, new_id=self._ids.uuid, topics=self._topics)
+        return GroupShard(
+            self._config,
+            new_id=self._ids.uuid,
+            topics=ImageTopics(self._metadata),
+            settings_of=self.group_settings,
+        )
+
+    def group_settings(self, group_id: str) -> GroupSettings:
+        """The settings of a group: its own (config resource GROUP), or those of this broker."""
+        del group_id  # no group has settings of its own yet
+        return self._broker_settings
 
     def shard(self, group_id: str) -> GroupShard:
         """The loaded shard of a group.
@@ -143,7 +173,11 @@ class GroupService:
         return shard
 
     async def ask(
-        self, group_id: str, request: GroupRequest, context: RequestContext
+        self,
+        group_id: str,
+        request: GroupRequest,
+        context: RequestContext,
+        matched_topics: frozenset[str] | None = None,
     ) -> GroupResponse:
         """Pass a request to the shard of a group, and wait for the reply without a time limit.
 
@@ -158,29 +192,85 @@ class GroupService:
             return refused(request, context.api_version, error.error_code)
         pending = PendingReply()
         ask = Ask(
-            request, context.api_version, context.client_id or "", context.client_host, pending
+            request,
+            context.api_version,
+            context.client_id or "",
+            context.client_host,
+            pending,
+            matched_topics,
         )
         self.runtime.carry_out(number, [*shard.handle(ask, self.runtime.now())])
         response: GroupResponse = await pending.wait()
         return response
+
+    # --- topics --------------------------------------------------------------------------------
 
     def _topic_deleted(self, topic: str) -> None:
         for number, shard in list(self.runtime.shards.items()):
             if shard.error is ErrorCode.NONE:
                 effects = shard.on_topics_deleted([topic], self.runtime.now())
                 self.runtime.carry_out(number, [*effects])
+        self._topics_changed({topic})
 
-    # --- share groups --------------------------------------------------------------------------
+    def follow(self, records: Sequence[MetadataRecord]) -> None:
+        """The image has replayed these: groups may read topics that are new or have grown."""
+        image, names = self._metadata.image, set[str]()
+        for record in records:
+            match record:
+                case TopicRecord(name=name):
+                    names.add(name)
+                case PartitionRecord(topic_id=topic_id, partition_epoch=0):
+                    topic = image.topics_by_id.get(topic_id)
+                    if topic is not None:
+                        names.add(topic.name)
+                case _:
+                    pass
+        if names:
+            self._topics_changed(names)
+
+    def image_replaced(self) -> None:
+        """Any topic may be new or have grown."""
+        self._topics_changed(set(self._metadata.image.topics))
+
+    def _topics_changed(self, names: set[str]) -> None:
+        for number, shard in list(self.runtime.shards.items()):
+            if shard.error is ErrorCode.NONE:
+                effects = shard.on_topics_changed(names, self.runtime.now())
+                self.runtime.carry_out(number, [*effects])
+
+    async def match_topics(self, regex: str) -> frozenset[str]:
+        """The names of all topics that a regular expression matches.
+
+        Raises:
+            InvalidRegexError: it is not valid.
+        """
+        from ...coordinator.group.consumer.regex import compile_regex
+
+        matches = compile_regex(regex)
+        names = Pace(self._clock.monotonic).each(list(self._metadata.image.topics))
+        return frozenset([name async for name in names if matches(name)])
 
     def _carry_out(self, number: int, effect: Any) -> None:
         match effect:
+            case Match():
+                self.runtime.nursery.start_soon(self._match, number, effect)
             case InitializeShareState(group_id):
                 settled = self._initializing.setdefault(group_id, trio.Event())
                 self.runtime.nursery.start_soon(self._initialize, effect, settled)
             case DeleteShareState():
                 self.runtime.nursery.start_soon(self._delete, effect)
             case _:
-                raise TypeError(f"unexpected effect of group shard {number}: {effect!r}")
+                raise TypeError(f"unexpected effect of the group shard of {number}: {effect!r}")
+
+    async def _match(self, number: int, effect: Match) -> None:
+        """Answer a shard that needs the topics of a regular expression."""
+        shard = self.runtime.shards.get(number)
+        topics = await self.match_topics(effect.regex)
+        if shard is not None and self.runtime.shards.get(number) is shard:
+            effects = shard.matched(effect.group_id, effect.regex, topics, self.runtime.now())
+            self.runtime.carry_out(number, [*effects])
+
+    # --- share groups --------------------------------------------------------------------------
 
     async def _initialize(self, effect: InitializeShareState, settled: trio.Event) -> None:
         """Have the state of partitions initialised, and report those for which it worked."""
@@ -270,16 +360,18 @@ def _replay_marker(shard: GroupShard, producer_id: int, commits: bool) -> None:
     shard.replay_marker(producer_id, commits=commits)
 
 
-class _ClusterTopics:
-    """The topics of the metadata image, as a shard sees them."""
+class ImageTopics:
+    """The topics of the metadata image, as shards see them."""
 
     def __init__(self, metadata: MetadataStore) -> None:
         self._metadata = metadata
 
     def by_name(self, name: str) -> Topic | None:
-        found = self._metadata.image.topics.get(name)
-        return None if found is None else Topic(name, found.topic_id, len(found.partitions))
+        return _topic(self._metadata.image.topics.get(name))
 
     def by_id(self, topic_id: bytes) -> Topic | None:
-        found = self._metadata.image.topics_by_id.get(topic_id)
-        return None if found is None else Topic(found.name, topic_id, len(found.partitions))
+        return _topic(self._metadata.image.topics_by_id.get(topic_id))
+
+
+def _topic(image: TopicImage | None) -> Topic | None:
+    return None if image is None else Topic(image.name, image.topic_id, len(image.partitions))

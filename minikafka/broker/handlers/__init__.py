@@ -132,6 +132,8 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
         Handler(ApiKey.LIST_TRANSACTIONS, 0, 2),
         Handler(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
+        Handler(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1),
+        Handler(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1),
         Handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
         Handler(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1),
         Handler(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1),

@@ -38,6 +38,11 @@ async def handle(
 
 async def _useful(names: list[str], pace: Pace) -> set[str]:
     """A filter without what it repeats; a filter is not empty if nothing matches it."""
-    known = {*(type_.value for type_ in GroupType), *(state.value.lower() for state in GroupState)}
+    known = {
+        *(type_.value for type_ in GroupType),
+        *(state.value.lower() for state in GroupState),
+        "assigning",
+        "reconciling",
+    }
     wanted = {name.lower() async for name in pace.each(names)}
     return wanted & known or set(islice(wanted, 1))

@@ -1,8 +1,7 @@
 """Groups of all types and committed offsets (`GroupShard`), as pure state machines.
 
-`shard` dispatches to one room for each type of group, which all look alike (`replay`: how its
-records
-change the stored state; `requests`: what clients ask; `records`: Kafka's formats)::
+`shard` dispatches to one room for each type of group; all look alike (`replay`: how its records
+change the state; `requests`: what clients ask; `records`: Kafka's formats)::
 
     shard ─► offset_requests, cleanup, descriptions       for groups of any type
           ─► classic   consumer   share                   a room for each type
@@ -23,6 +22,7 @@ from .effects import (
     GroupRequest,
     GroupResponse,
     InitializeShareState,
+    Match,
     Now,
     Record,
     Reply,
@@ -43,6 +43,7 @@ __all__ = [
     "GroupResponse",
     "GroupShard",
     "InitializeShareState",
+    "Match",
     "Now",
     "Record",
     "Reply",

@@ -32,6 +32,11 @@ class GroupConfig:
         share_group_max_size: ``group.share.max.size``: members in one share group.
         share_session_timeout_ms: ``group.share.session.timeout.ms``.
         share_heartbeat_interval_ms: ``group.share.heartbeat.interval.ms``.
+        consumer_max_size: ``group.consumer.max.size``; without a limit in Kafka by default.
+        consumer_assignors: ``group.consumer.assignors``: names, the default first.
+        allows_upgrade: ``group.consumer.migration.policy`` lets classic groups become consumer
+            groups while they have members.
+        allows_downgrade: and the other way round.
         tombstones_per_append_max: a clean-up of many offsets is written in batches of so many.
     """
 
@@ -49,6 +54,10 @@ class GroupConfig:
     share_group_max_size: int = 200
     share_session_timeout_ms: int = 45_000
     share_heartbeat_interval_ms: int = 5_000
+    consumer_max_size: int = 10_000
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    allows_upgrade: bool = True
+    allows_downgrade: bool = True
     member_memory: MemberMemory = field(
         default_factory=lambda: MemberMemory(MEMBERS_SIZE_BYTES_MAX), compare=False
     )

@@ -12,12 +12,12 @@ from minikafka.coordinator.writes import Append, Now, PendingWrites, Phase, Writ
 from minikafka.protocol.errors import ErrorCode
 
 from .config import GroupConfig
-from .effects import DeleteShareState, Effect, GroupResponse, InitializeShareState, Reply
+from .effects import DeleteShareState, Effect, GroupResponse, InitializeShareState, Match, Reply
 from .group import Group
 from .offsets import Offsets
 from .pending_offsets import PendingOffsets
 from .records import CommittedOffset, Entry, OffsetEntry, OffsetKey
-from .topics import Topics
+from .topics import GroupSettingsOf, Topics
 
 
 class TimerKind(IntEnum):
@@ -26,6 +26,10 @@ class TimerKind(IntEnum):
     SYNC = 2
     WRITE = 3
     RETENTION = 4
+    CONSUMER_SESSION = 5
+    CONSUMER_REBALANCE = 6
+    CONSUMER_JOIN = 7
+    CONSUMER_SYNC = 8
     SHARE_SESSION = 9
 
 
@@ -65,10 +69,12 @@ class ShardContext:
         replay: Mapping[type[Entry], Replay],
         new_simple_group: Callable[[ShardContext, str], Group],
         topics: Topics,
+        settings_of: GroupSettingsOf,
     ) -> None:
         self.config = config
         self.new_id = new_id
         self.topics = topics
+        self.settings_of = settings_of
         self.phase = Phase.LOADING
         self.now = Now(0.0, 0)
         self.members = config.member_memory.share()
@@ -95,6 +101,9 @@ class ShardContext:
 
     def delete_share_state(self, group_id: str, topics: Mapping[bytes, frozenset[int]]) -> None:
         self._effects.append(DeleteShareState(group_id, topics))
+
+    def match(self, group_id: str, regex: str) -> None:
+        self._effects.append(Match(group_id, regex))
 
     def take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []
@@ -126,6 +135,27 @@ class ShardContext:
         )
         records = tuple(entry.encode() for entry in entries)
         self._effects.append(Append(records, write_id, *producer))
+
+    def when_stored(self, done: Callable[[ErrorCode], None]) -> None:
+        """Call ``done`` when all that was written so far is committed: at once if it is.
+
+        An answer from the stored state could otherwise speak of what is lost with the leader.
+        """
+        last = self.writes.last
+        if last is None:
+            done(ErrorCode.NONE)
+            return
+        before = last.done
+
+        def both(error: ErrorCode) -> None:
+            if before is not None:
+                before(error)
+            done(error)
+
+        last.done = both
+        self.start_timer(
+            Timer(TimerKind.WRITE, write_id=last.write_id), self.config.offset_commit_timeout_ms
+        )
 
     def append_in_pieces(
         self, entries: Sequence[Entry], done: Callable[[ErrorCode], None] | None = None

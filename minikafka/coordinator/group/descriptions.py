@@ -3,6 +3,7 @@
 API 15 (DescribeGroups), versions 0 to 6: instance ids v4+; an unknown group is an error v6+
 (KIP-1043) and "Dead" before, and so is a group of another type.
 API 16 (ListGroups), versions 0 to 5: states v4+ (KIP-518), types v5+ (KIP-848).
+API 69 (ConsumerGroupDescribe), versions 0 and 1: see `consumer.responses`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages import describe_groups
+from minikafka.protocol.messages import consumer_group_describe, describe_groups
 from minikafka.protocol.messages import list_groups as list_groups_api
 
 from .classic.classic_group import ClassicGroup
 from .classic.states import GroupState
+from .consumer.consumer_group import ConsumerGroup
+from .consumer.responses import described, not_described
 from .context import ShardContext
 
 # First version in which a group that does not exist is an error.
@@ -56,6 +59,20 @@ def describe_group(
         for member in group.members.values()
     ]
     return described
+
+
+def describe_consumer_group(
+    context: ShardContext, group_id: str
+) -> consumer_group_describe.DescribedGroup:
+    error = context.phase.value
+    if error is not ErrorCode.NONE:
+        return not_described(group_id, error)
+    group = context.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        what = "not found" if group is None else "is not a consumer group"
+        message = f"Group {group_id} {what}."
+        return not_described(group_id, ErrorCode.GROUP_ID_NOT_FOUND, message)
+    return described(group, context.topics, context.config.consumer_assignors[0])
 
 
 def list_groups(

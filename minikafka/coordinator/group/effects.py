@@ -12,6 +12,7 @@ from minikafka.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:  # not imported before the first group, so that brokers start sooner
     from minikafka.protocol.messages import (
+        consumer_group_heartbeat,
         delete_groups,
         heartbeat,
         join_group,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         | txn_offset_commit.Request
         | offset_delete.Request
         | delete_groups.Request
+        | consumer_group_heartbeat.Request
         | share_group_heartbeat.Request
     )
     GroupResponse = (
@@ -43,6 +45,7 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         | txn_offset_commit.Response
         | offset_delete.Response
         | delete_groups.Response
+        | consumer_group_heartbeat.Response
         | share_group_heartbeat.Response
     )
 else:
@@ -56,6 +59,7 @@ __all__ = [
     "GroupRequest",
     "GroupResponse",
     "InitializeShareState",
+    "Match",
     "Now",
     "Record",
     "Reply",
@@ -73,6 +77,8 @@ class Ask:
         client_id: from the request header ("" when it was null).
         client_host: the client's address as DescribeGroups shows it (Kafka writes "/10.0.0.7").
         token: identifies the request in its `Reply`; opaque to the shard.
+        matched_topics: the names of all topics that the regular expression of a heartbeat matches;
+            None if it has none.
     """
 
     request: GroupRequest
@@ -80,6 +86,15 @@ class Ask:
     client_id: str
     client_host: str
     token: object
+    matched_topics: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Find the topics that a regular expression matches, and pass them to `GroupShard.matched`."""
+
+    group_id: str
+    regex: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,4 +138,4 @@ class ShareState(NamedTuple):
     topics: Mapping[bytes, tuple[str, frozenset[int]]] = MappingProxyType({})
 
 
-Effect = Reply | Append | InitializeShareState | DeleteShareState
+Effect = Reply | Append | Match | InitializeShareState | DeleteShareState

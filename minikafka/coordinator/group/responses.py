@@ -7,6 +7,7 @@ from typing import assert_never
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import (
+    consumer_group_heartbeat,
     delete_groups,
     heartbeat,
     join_group,
@@ -19,6 +20,7 @@ from minikafka.protocol.messages import (
 )
 
 from .classic.responses import heartbeat_answer, join_refused, sync_refused
+from .consumer.responses import heartbeat_refused
 from .effects import GroupRequest, GroupResponse
 
 
@@ -40,6 +42,8 @@ def refused(request: GroupRequest, api_version: int, error: ErrorCode) -> GroupR
             return offset_delete.Response(error_code=error, topics=[])
         case delete_groups.Request():
             return delete_refused(request.groups_names, error)
+        case consumer_group_heartbeat.Request():
+            return heartbeat_refused(error)
         case share_group_heartbeat.Request():
             return share_group_heartbeat.Response(error_code=error)
         case _:

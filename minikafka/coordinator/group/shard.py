@@ -31,6 +31,8 @@ from minikafka.coordinator.writes import Phase
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.exceptions import MalformedMessageError
 from minikafka.protocol.messages import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     heartbeat,
@@ -51,11 +53,12 @@ from .classic.requests import ClassicRequest, ClassicRequests
 from .classic.responses import heartbeat_answer
 from .cleanup import Cleanup
 from .config import GroupConfig
+from .consumer.consumer_group import ConsumerGroup
 from .consumer.replay import CONSUMER_REPLAY
 from .consumer.requests import ConsumerRequests
 from .context import Replay, ShardContext, Timer, TimerKind
 from .decoding import UnknownKind, decode_entry
-from .descriptions import describe_group, list_groups
+from .descriptions import describe_consumer_group, describe_group, list_groups
 from .effects import Ask, Effect, Now, ShareState
 from .group import GroupType
 from .offset_requests import OffsetRequests
@@ -64,7 +67,7 @@ from .records import Entry
 from .responses import refused
 from .share.replay import SHARE_REPLAY
 from .share.requests import ShareRequests
-from .topics import Topics, TopicTable
+from .topics import GroupSettingsOf, Topics, TopicTable, default_settings
 
 _log = logging.getLogger(__name__)
 
@@ -83,16 +86,23 @@ class GroupShard:
     """All groups and committed offsets of one partition.
 
     ``new_id`` returns a new UUID-like text: member ids are ``<client id>-<new id>``, those of
-    static members ``<instance id>-<new id>``. ``topics`` has the topics of the cluster.
+    static members ``<instance id>-<new id>``. ``topics`` are those of the cluster, ``settings_of``
+    gives a group's own settings.
     """
 
     def __init__(
-        self, config: GroupConfig, *, new_id: Callable[[], str], topics: Topics | None = None
+        self,
+        config: GroupConfig,
+        *,
+        new_id: Callable[[], str],
+        topics: Topics | None = None,
+        settings_of: GroupSettingsOf = default_settings,
     ) -> None:
-        known = TopicTable() if topics is None else topics
-        self._context = ShardContext(config, new_id, _REPLAY, new_simple_group, known)
+        self._context = ShardContext(
+            config, new_id, _REPLAY, new_simple_group, topics or TopicTable(), settings_of
+        )
         self._classic = ClassicRequests(self._context)
-        self._consumer = ConsumerRequests(self._context)
+        self._consumer = ConsumerRequests(self._context, self._classic)
         self._share = ShareRequests(self._context)
         self._rooms = (self._classic, self._consumer, self._share)
         self._offset_requests = OffsetRequests(self._context, self._classic)
@@ -136,6 +146,8 @@ class GroupShard:
                 self._offset_requests.handle_delete(ask, request)
             case delete_groups.Request():
                 self._cleanup.handle_delete(ask, request)
+            case consumer_group_heartbeat.Request():
+                self._consumer.handle(ask, request)
             case share_group_heartbeat.Request():
                 self._share.handle_heartbeat(ask, request)
             case _:
@@ -145,10 +157,18 @@ class GroupShard:
     def _handle_classic(self, ask: Ask, request: ClassicRequest) -> None:
         """The classic protocol; to a group of another type nobody belongs who speaks it."""
         group = self._context.groups.get(request.group_id)
+        is_join = isinstance(request, join_group.Request)
         if group is None or group.TYPE is GroupType.CLASSIC:
             self._classic.handle(ask, request)
             return
-        is_join = isinstance(request, join_group.Request)
+        if isinstance(group, ConsumerGroup):
+            if group.members:
+                self._consumer.handle_classic(ask, request, group)
+            else:
+                if is_join:
+                    self._consumer.forget_empty(group)
+                self._classic.handle(ask, request)
+            return
         error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_join else ErrorCode.UNKNOWN_MEMBER_ID
         self._context.reply(ask.token, refused(request, ask.api_version, error))
 
@@ -184,6 +204,9 @@ class GroupShard:
 
     def describe(self, group_id: str, api_version: int) -> describe_groups.DescribedGroup:
         return describe_group(self._context, group_id, api_version)
+
+    def describe_consumer(self, group_id: str) -> consumer_group_describe.DescribedGroup:
+        return describe_consumer_group(self._context, group_id)
 
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
@@ -226,6 +249,20 @@ class GroupShard:
             self._begin(now)
             self._cleanup.forget_topics(topics)
             self._share.forget_topics(topics)
+        return self._context.take_effects()
+
+    def on_topics_changed(self, topics: Collection[str], now: Now) -> list[Effect]:
+        """Topics of these names were created or deleted, or have more partitions."""
+        if self._context.phase is Phase.ACTIVE:
+            self._begin(now)
+            self._consumer.topics_changed(topics)
+        return self._context.take_effects()
+
+    def matched(self, group_id: str, regex: str, topics: frozenset[str], now: Now) -> list[Effect]:
+        """The answer to a `Match`: the names of all topics that the regular expression matches."""
+        if self._context.phase is Phase.ACTIVE:
+            self._begin(now)
+            self._consumer.matched(group_id, regex, topics)
         return self._context.take_effects()
 
     # --- time ------------------------------------------------------------------------------

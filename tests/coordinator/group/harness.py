@@ -92,7 +92,7 @@ class Shell:
         self.now = now or Now(1000.0, START_MS)
         self.settings = settings
         self.new_ids = new_ids or itertools.count(1)
-        self.shard = GroupShard(GroupConfig(**settings), new_id=lambda: str(next(self.new_ids)))
+        self.shard = self.new_shard()
         self.holds_commits = False
         self.append_error = ErrorCode.NONE
         self.uncommitted: list[int] = []
@@ -101,11 +101,18 @@ class Shell:
             self.shard.replay(key, value)
         self.carry_out(self.shard.loaded(self.now))
 
+    def new_shard(self) -> GroupShard:
+        return GroupShard(GroupConfig(**self.settings), new_id=lambda: str(next(self.new_ids)))
+
+    def kept_log(self, *, keeps_uncommitted: bool) -> list[Record]:
+        """What the next coordinator finds."""
+        lost = [] if keeps_uncommitted else [self._start_of[write] for write in self.uncommitted]
+        return self.log[: min(lost, default=len(self.log))]
+
     def restart(self, *, keeps_uncommitted: bool = True, **settings: Any) -> Shell:
         """The next coordinator: it loads the log, on the same clock."""
-        lost = [] if keeps_uncommitted else [self._start_of[write] for write in self.uncommitted]
         return Shell(
-            log=self.log[: min(lost, default=len(self.log))],
+            log=self.kept_log(keeps_uncommitted=keeps_uncommitted),
             now=self.now,
             new_ids=self.new_ids,
             **{**self.settings, **settings},
@@ -119,6 +126,8 @@ class Shell:
                     token.take(response)
                 case Append(records, write_id):
                     self._append(records, write_id)
+                case _:
+                    pass  # for shells that know more effects
 
     def _append(self, records: tuple[Record, ...], write_id: int) -> None:
         assert records
@@ -157,9 +166,14 @@ class Shell:
     # --- requests --------------------------------------------------------------------------
 
     def ask(
-        self, request: GroupRequest, version: int, call: Call[Any], client_id: str = "app"
+        self,
+        request: GroupRequest,
+        version: int,
+        call: Call[Any],
+        client_id: str = "app",
+        matched_topics: frozenset[str] | None = None,
     ) -> None:
-        ask = Ask(request, version, client_id, "/10.0.0.7", call)
+        ask = Ask(request, version, client_id, "/10.0.0.7", call, matched_topics)
         self.carry_out(self.shard.handle(ask, self.now))
 
     def join(

@@ -186,7 +186,7 @@ def test_records_are_kafkas_byte_for_byte() -> None:
     assert snapshot == (
         key,
         b"\0\0"
-         b"\0\0\0\x03\0\0\0\x01\0\0\0\x07"
+        b"\0\0\0\x03\0\0\0\x01\0\0\0\x07"
         + (4).to_bytes(8, "big")
         + (10).to_bytes(8, "big")
         + (11).to_bytes(8, "big")

@@ -119,6 +119,8 @@ class Rebalance:
 
     def _join_closed(self, group: ClassicGroup, error: ErrorCode) -> None:
         group.is_join_closing = False
+        if group.is_in(GroupState.DEAD):
+            return  # it has become a consumer group, and its members were told to rebalance
         if error is not ErrorCode.NONE:
             self._join_failed(group, write_error(error))
         elif not group.members:  # they left while it was being stored
@@ -212,8 +214,8 @@ class Rebalance:
                 self._context.reply(waiter.token, sync_refused(error))
                 self.restart_session(group, member)
 
-    def resign(self, group: ClassicGroup) -> None:
-        error = ErrorCode.NOT_COORDINATOR
+    def release(self, group: ClassicGroup, error: ErrorCode) -> None:
+        """Answer all JoinGroups and SyncGroups that wait."""
         for member in group.members.values():
             waiter = group.release_join(member)
             if waiter is not None:

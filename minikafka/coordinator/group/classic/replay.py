@@ -32,8 +32,10 @@ def _forget(context: ShardContext, group: ClassicGroup) -> None:
     del context.groups[group.group_id]
     group.discard()
     group.move_to(GroupState.DEAD)
-    for member_id in group.pending_members:
+    for member_id in (*group.members, *group.pending_members):
         context.timers.cancel(Timer(TimerKind.SESSION, group.group_id, member_id))
+    for kind in (TimerKind.JOIN, TimerKind.SYNC):
+        context.timers.cancel(Timer(kind, group.group_id))
 
 
 CLASSIC_REPLAY: dict[type[Entry], Replay] = {GroupEntry: replay_group}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, assert_never
 
+from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import heartbeat, join_group, leave_group, sync_group
 
 from ..context import ShardContext, Timer, TimerKind
@@ -13,6 +14,7 @@ from .classic_group import ClassicGroup
 from .join_requests import JoinRequests
 from .leave_requests import LeaveRequests
 from .rebalance import Rebalance
+from .states import GroupState
 from .sync_requests import SyncRequests
 
 ClassicRequest = join_group.Request | sync_group.Request | heartbeat.Request | leave_group.Request
@@ -50,8 +52,9 @@ class ClassicRequests:
             self._rebalance.restart_session(group, group.members[member_id])
 
     def fire(self, timer: Timer) -> None:
-        group = self._context.groups[timer.group_id]
-        assert isinstance(group, ClassicGroup)
+        group = self._rebalance.find(timer.group_id)
+        if group is None:
+            return
         match timer.kind:
             case TimerKind.SESSION:
                 self._rebalance.on_session_timer(group, timer.member_id)
@@ -74,7 +77,19 @@ class ClassicRequests:
                 reason = f"{len(group.members)} members were stored, {size_max} are allowed"
                 self._rebalance.start_or_continue(group, reason)
 
+    def adopt(self, group_id: str) -> None:
+        """A consumer group has become this classic group: its members rebalance."""
+        group = self._rebalance.find(group_id)
+        if group is not None and group.is_in(GroupState.STABLE):
+            for member in group.members.values():
+                self._rebalance.restart_session(group, member)
+            self._rebalance.start_or_continue(group, "it was a consumer group")
+
+    def release(self, group: ClassicGroup) -> None:
+        """The group becomes a consumer group: its members have to join that."""
+        self._rebalance.release(group, ErrorCode.REBALANCE_IN_PROGRESS)
+
     def resign(self) -> None:
         for group in self._context.groups.values():
             if isinstance(group, ClassicGroup):
-                self._rebalance.resign(group)
+                self._rebalance.release(group, ErrorCode.NOT_COORDINATOR)

@@ -1,0 +1,189 @@
+"""The coordinator of one consumer group, its log, and the way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minikafka.coordinator.group import (
+    Append,
+    Ask,
+    Effect,
+    GroupConfig,
+    GroupShard,
+    Match,
+    Now,
+    Record,
+    Reply,
+)
+from minikafka.coordinator.group.consumer.consumer_group import ConsumerGroup
+from minikafka.coordinator.group.topics import GroupSettings
+from minikafka.protocol.errors import ErrorCode
+from tests.coordinator.group.consumer import consumer_shell
+from tests.simulation.kit import world as kit
+
+GROUP = "readers"
+SESSION_S = 12.0
+HEARTBEAT_S = 2.0
+REBALANCE_S = 15.0
+START_MS = 1_700_000_000_000
+LOSS = 0.03
+COMMIT_S = (0.001, 0.4)
+
+
+class World(kit.World):
+    """Time, dice, topics.
+
+    Attributes:
+        topics: of the cluster.
+        is_calm: nothing is lost any longer.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.topics = consumer_shell.World(flights=4, fleet=2)
+        self.is_calm = False
+
+    @property
+    def clocks(self) -> Now:
+        return Now(self.now, START_MS + round(self.now * 1000))
+
+    def is_lost(self) -> bool:
+        return not self.is_calm and self.dice.random() < LOSS
+
+
+class Coordinator:
+    """The shard that leads now, with a log that commits a little later than it appends.
+
+    Attributes:
+        log: of the partition; what is not committed may be lost with the leader.
+        terms: how many coordinators there were.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.log: list[Record] = []
+        self._committed = 0
+        self.terms = 0
+        self._expiry: float | None = None
+        self.is_up = False
+        self.shard = self._load()
+
+    # --- leading ---------------------------------------------------------------------------
+
+    def _load(self) -> GroupShard:
+        self.terms += 1
+        ids = iter(range(10**9))
+        shard = GroupShard(
+            GroupConfig(),
+            new_id=lambda: f"{self.terms}-{next(ids)}",
+            topics=self._world.topics,
+            settings_of=lambda _: GroupSettings(round(SESSION_S * 1000), round(HEARTBEAT_S * 1000)),
+        )
+        self.shard = shard
+        for key, value in self.log:
+            shard.replay(key, value)
+        self.is_up = True
+        self.carry_out(shard.loaded(self._world.clocks))
+        return shard
+
+    def fail_over(self) -> None:
+        """The leader dies, and a part of what was not committed with it."""
+        if not self.is_up:
+            return
+        kept = self._world.dice.randint(self._committed, len(self.log))
+        self._world.note("the coordinator dies; {} of {} records stay", kept, len(self.log))
+        del self.log[kept:]
+        self._committed = kept
+        self.is_up = False
+        self.terms += 1
+        self._world.after(self._world.dice.uniform(0.05, 3.0), self._load)
+
+    @property
+    def group(self) -> ConsumerGroup | None:
+        group = self.shard._context.groups.get(GROUP)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    # --- effects ---------------------------------------------------------------------------
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Reply(token, response):
+                    assert callable(token)
+                    token(response)
+                case Append(records, write_id):
+                    self.log.extend(records)
+                    self.shard.appended(write_id)
+                    delay_s = self._world.dice.uniform(*COMMIT_S)
+                    end = len(self.log)
+                    self._world.after(delay_s, self._commit, self.terms, write_id, end)
+                case Match(group_id, regex):
+                    self._world.after(0.01, self._matched, self.terms, group_id, regex)
+        self._watch_time()
+
+    def _commit(self, term: int, write_id: int, end: int) -> None:
+        """The high watermark is monotonous; a write that is overtaken is committed with it."""
+        if term == self.terms and self.is_up:
+            self._committed = max(self._committed, end)
+            self.carry_out(self.shard.committed(write_id, self._world.clocks))
+
+    def _matched(self, term: int, group_id: str, regex: str) -> None:
+        if term == self.terms and self.is_up:
+            topics = self._world.topics.matching(regex)
+            self.carry_out(self.shard.matched(group_id, regex, topics, self._world.clocks))
+
+    def _watch_time(self) -> None:
+        deadline = self.shard.deadline()
+        if deadline is not None and (self._expiry is None or deadline < self._expiry):
+            self._expiry = deadline
+            self._world.at(max(deadline, self._world.now), self._expire, deadline)
+
+    def _expire(self, deadline: float) -> None:
+        if self._expiry == deadline:
+            self._expiry = None
+        if self.is_up:
+            self.carry_out(self.shard.expire(self._world.clocks))
+
+    # --- requests --------------------------------------------------------------------------
+
+    def topics_changed(self, name: str) -> None:
+        if self.is_up:
+            self.carry_out(self.shard.on_topics_changed([name], self._world.clocks))
+
+    def ask(
+        self,
+        request: Any,
+        version: int,
+        take: Callable[[Any], None],
+        matched: frozenset[str] | None = None,
+    ) -> None:
+        """Send a request; the answer may not come."""
+        if self._world.is_lost():
+            self._world.note("lost {}", request)
+            return
+        term = self.terms
+        delay_s = self._world.dice.uniform(0.001, 0.1)
+        self._world.after(delay_s, self._handle, term, request, version, take, matched)
+
+    def _handle(
+        self,
+        term: int,
+        request: Any,
+        version: int,
+        take: Callable[[Any], None],
+        matched: frozenset[str] | None,
+    ) -> None:
+        if term != self.terms or not self.is_up:
+            return
+
+        def answer(response: Any) -> None:
+            if not self._world.is_lost():
+                self._world.after(0.001, take, response)
+
+        ask = Ask(request, version, "app", "/10.0.0.7", answer, matched)
+        self.carry_out(self.shard.handle(ask, self._world.clocks))
+
+
+def is_error(code: int, *errors: ErrorCode) -> bool:
+    return code in errors
