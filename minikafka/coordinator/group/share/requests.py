@@ -198,10 +198,6 @@ class ShareRequests:
     def _store(
         self, ask: Ask, entries: list[Entry], answer: share_group_heartbeat.Response
     ) -> None:
-        if not entries:
-            self._context.reply(ask.token, answer)
-            return
-
         def stored(error: ErrorCode) -> None:
             if error is ErrorCode.NONE:
                 self._context.reply(ask.token, answer)
@@ -209,7 +205,10 @@ class ShareRequests:
                 refusal = share_group_heartbeat.Response(error_code=write_error(error))
                 self._context.reply(ask.token, refusal)
 
-        self._context.append(entries, stored)
+        if entries:
+            self._context.append(entries, stored)
+        else:
+            self._context.when_stored(stored)
 
     # --- share state -----------------------------------------------------------------------
 
