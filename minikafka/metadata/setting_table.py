@@ -354,6 +354,18 @@ class BrokerConfig:
     group_share_record_lock_duration_ms: int = _setting(
         30_000, "How long a member of a share group may work on a record.", 1
     )
+    minikafka_group_share_auto_offset_reset: str = _setting(
+        "latest",
+        "Where a share group begins that never read a partition: Kafka's group setting "
+        "share.auto.offset.reset, for all groups.",
+        choices=("latest", "earliest"),
+    )
+    minikafka_group_share_isolation_level: str = _setting(
+        "read_uncommitted",
+        "Whether share groups read records of open and aborted transactions: Kafka's group setting "
+        "share.isolation.level, for all groups.",
+        choices=("read_uncommitted", "read_committed"),
+    )
     share_coordinator_state_topic_num_partitions: int = _setting(
         50, "Partitions of __share_group_state.", 1
     )

@@ -23,7 +23,7 @@ from minikafka.protocol.messages import (
     share_fetch,
     share_group_heartbeat,
 )
-from minikafka.protocol.records import decode_records, iter_batches
+from minikafka.protocol.records import ControlType, decode_records, encode_batch, iter_batches
 from tests.kit.in_process import ClusterNode, running_broker, running_cluster
 from tests.kit.wire import WireClient, assigned, create_request
 
@@ -161,7 +161,7 @@ async def test_records_are_those_that_were_acquired(tmp_path: Path) -> None:
             await client.produce("t", value)
         answer = await member.fetch(max_records=2, mode=1)
         one = answer.responses[0].partitions[0]
-        assert one.records is not None
+        assert isinstance(one.records, memoryview)
         content = bytes(one.records)
         values = [
             record.value
@@ -198,6 +198,54 @@ async def test_a_fetch_acknowledges_before_it_acquires(tmp_path: Path) -> None:
         await client.produce("t", b"a", b"b")
         assert await member.take() == [(0, 1, 1)]
         assert await member.take((0, 0, ACCEPT), (1, 1, RELEASE)) == [(1, 1, 2)]
+
+
+async def test_a_group_can_begin_at_the_start_of_the_log(tmp_path: Path) -> None:
+    earliest = "minikafka.group.share.auto.offset.reset=earliest"
+    async with running_broker(tmp_path, *SMALL, earliest) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        await client.produce("t", b"a", b"b")
+        find = find_coordinator.Request(key_type=0, coordinator_keys=["g"])
+        await client.ask(find, 4, find_coordinator.Response)
+        member = Member(client, under_test.broker.image.topics["t"].topic_id)
+        await member.join("t")
+        assert await member.take() == [(0, 1, 1)]
+
+
+async def test_records_of_aborted_transactions_are_passed_over(tmp_path: Path) -> None:
+    committed = "minikafka.group.share.isolation.level=read_committed"
+    async with running_broker(tmp_path, *SMALL, committed) as under_test:
+        client, broker = under_test.connect(), under_test.broker
+        member = await begun(client, broker)
+        batch = bytes(
+            encode_batch(
+                [(None, b"aborted", (), 1000)],
+                producer_id=7,
+                producer_epoch=0,
+                base_sequence=0,
+                is_transactional=True,
+            )
+        )
+        partition = broker.partition("t", 0)
+        verification = partition.log.verify_transaction(7, 0)
+        assert verification is not None
+        verification.is_confirmed = True
+        partition.append(memoryview(batch), now_ms=1000, version=13, from_client=False)
+        await client.produce("t", b"visible")
+        assert await member.take() == []
+        partition.append_marker(
+            ControlType.ABORT,
+            producer_id=7,
+            producer_epoch=0,
+            coordinator_epoch=0,
+            transaction_version=0,
+            now_ms=1000,
+        )
+        assert await member.take() == [(1, 1, 1)]
+        assert await member.acknowledge((1, 1, ACCEPT)) is ErrorCode.NONE
+        await client.produce("t", b"next")
+        assert await member.take() == [(3, 3, 1)]
 
 
 async def test_the_end_of_a_session_releases_what_it_has(tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ _NAMES: Final[dict[str, type[Command]]] = {
     "summarize": Summarize,
     "delete": Delete,
 }
+_NUMBERS: Final = ("state_epoch", "leader_epoch", "start_offset", "delivery_complete_count")
+_NOTHING: Final = -1
 _RETRIABLE: Final = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
@@ -283,13 +285,17 @@ class _AnswerPlace:
 
 def _as_message(command: Command) -> operations.AskShareState:
     (name,) = (name for name, kind in _NAMES.items() if type(command) is kind)
-    fields: dict[str, Any] = {**command._asdict()}
-    del fields["key"]
-    fields["batches"] = _batch_messages(fields.get("batches", ()))
-    nothing = dict.fromkeys(
-        ("state_epoch", "leader_epoch", "start_offset", "delivery_complete_count"), -1
+    key = command.key
+    batches = command.batches if isinstance(command, Write) else ()
+    fields: dict[str, Any] = {field: getattr(command, field, _NOTHING) for field in _NUMBERS}
+    return operations.AskShareState(
+        name,
+        key.group_id,
+        key.topic_id,
+        key.partition,
+        **fields,
+        batches=_batch_messages(batches),
     )
-    return operations.AskShareState(name, *command.key, **{**nothing, **fields})
 
 
 def _as_command(request: operations.AskShareState) -> Command | None:

@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 LATEST: Final = "latest"
 EARLIEST: Final = "earliest"
 BY_DURATION: Final = "by_duration:"
+_READ_COMMITTED: Final = "read_committed"
 
 _LOAD_ERRORS: Final = {
     ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -210,7 +211,11 @@ class SharePartitionService:
             config.group_share_delivery_count_limit,
             config.group_share_record_lock_duration_ms,
         )
-        return ShareSettings(limits)
+        return ShareSettings(
+            limits,
+            config.minikafka_group_share_auto_offset_reset,
+            is_committed=config.minikafka_group_share_isolation_level == _READ_COMMITTED,
+        )
 
     # --- finding and loading -------------------------------------------------------------------
 

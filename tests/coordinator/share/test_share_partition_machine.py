@@ -170,7 +170,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
             member, [AcknowledgementBatch(first, last, kinds)], token, self.now
         )
         if expected is ErrorCode.NONE:
-            decided = set()
+            decided = set[int]()
             for offset, entry in entries.items():
                 kind = kinds[0] if len(kinds) == 1 else kinds[offset - first]
                 if kind is AcknowledgeType.RENEW:

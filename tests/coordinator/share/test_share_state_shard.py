@@ -210,7 +210,8 @@ batch_lists = st.lists(
 
 
 def laid_out(sizes: list[tuple[int, int, int, int]]) -> tuple[StateBatch, ...]:
-    offset, batches = 0, []
+    offset = 0
+    batches: list[StateBatch] = []
     for hole, size, state, count in sizes:
         batches.append(
             StateBatch(offset + hole, offset + hole + size - 1, RecordState(state), count)

@@ -42,7 +42,9 @@ class Topics:
 class Shell:
     """A shard, its log, and a share coordinator that initialises what it is asked for."""
 
-    def __init__(self, topics: Topics, log: list[Record] | None = None, **config: int) -> None:
+    def __init__(
+        self, topics: Topics, log: list[Record] | None = None, size_max: int = 200
+    ) -> None:
         self.topics = topics
         self.log: list[Record] = [] if log is None else log
         self.now = Now(0.0, 1_700_000_000_000)
@@ -50,7 +52,9 @@ class Shell:
         self.deleted: list[DeleteShareState] = []
         self.initializes = True
         self.append_error = ErrorCode.NONE
-        self.shard = GroupShard(GroupConfig(**config), new_id=str, topics=topics)
+        self.shard = GroupShard(
+            GroupConfig(share_group_max_size=size_max), new_id=str, topics=topics
+        )
         for key, value in self.log:
             self.shard.replay(key, value)
         self.carry_out(self.shard.loaded(self.now))
@@ -232,7 +236,7 @@ def test_heartbeats_that_are_refused(shell: Shell) -> None:
 
 
 def test_a_group_has_no_more_members_than_allowed() -> None:
-    shell = Shell(Topics(Topic("flights", FLIGHTS, 1)), share_group_max_size=1)
+    shell = Shell(Topics(Topic("flights", FLIGHTS, 1)), size_max=1)
     shell.join("a")
     assert shell.beat("b", 0, "flights").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert shell.beat("a", 0, "flights").error_code == ErrorCode.NONE
