@@ -91,6 +91,7 @@ simulate: $(DEV_ENV)  ## run SEEDS=1000 seeds of each simulation, beginning with
 	$(BIN)/python -m tests.simulation.cluster --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.cluster --quorum --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.transactions --seeds $(SEEDS) --first $(FIRST)
+	$(BIN)/python -m tests.simulation.groups --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.brokers --seeds $(BROKER_SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.brokers.transactions --seeds $(BROKER_SEEDS) --first $(FIRST)
 

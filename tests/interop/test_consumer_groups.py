@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from minikafka import testing
 from tests.interop.clients import CONFLUENT
 from tests.interop.members import (
     CONSUMER,
@@ -108,6 +110,29 @@ def test_a_member_resumes_where_the_group_has_committed(broker: JudgedBroker, to
     with group_of(consumer(broker, topic, topic)) as members:
         PROGRESS.wait_until(lambda: second_values <= set(values(members)), what="the new records")
         assert set(values(members)) == second_values
+
+
+def test_a_group_goes_on_when_its_coordinator_is_killed(tmp_path: Path) -> None:
+    with testing.cluster(
+        3, {**HEARTBEATS, "offsets.topic.num.partitions": 1}, directory=tmp_path
+    ) as nodes:
+        admin = AdminClient({"bootstrap.servers": nodes.bootstrap})
+        admin.create_topics([NewTopic("flights", PARTITIONS, 3)])["flights"].result()
+        wanted = send_to_all(nodes.bootstrap, "flights", "before")
+
+        def member() -> Member:
+            return Member(CONFLUENT, nodes.bootstrap, "readers", ["flights"], CONSUMER)
+
+        with group_of(member(), member()) as members:
+            before = wait_until_assigned(members, shares(3, 3), "three partitions each")
+            read_all(members, members, wanted)
+            nodes.kill(nodes.leader("__consumer_offsets", 0))
+            wanted |= send_to_all(nodes.bootstrap, "flights", "after")
+            read_all(members, members, wanted)
+            assert [one.assigned() for one in members] == before
+            members.append(member())
+            wait_until_assigned(members, shares(2, 2, 2), "a member that the next one lets in")
+        assert sorted(filter(None, values(members))) == sorted(wanted)
 
 
 def test_a_group_changes_its_protocol_and_back_while_it_reads(

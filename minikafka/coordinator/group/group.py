@@ -7,7 +7,7 @@ looks its group up and checks the type, because a group of another type is as go
     JoinGroup                       INCONSISTENT_GROUP_PROTOCOL
     SyncGroup, Heartbeat, Leave     UNKNOWN_MEMBER_ID
     ConsumerGroupHeartbeat,
-    ShareGroupHeartbeat             INCONSISTENT_GROUP_PROTOCOL if it joins, else GROUP_ID_NOT_FOUND
+    ShareGroupHeartbeat             GROUP_ID_NOT_FOUND
     DescribeGroups and the other
     describing requests             GROUP_ID_NOT_FOUND
     DeleteGroups, OffsetDelete      the type does not matter: the group is asked

@@ -7,7 +7,14 @@ from typing import Any
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import consumer_group_heartbeat, offset_commit
-from tests.simulation.groups.world import GROUP, HEARTBEAT_S, REBALANCE_S, Coordinator, World
+from tests.simulation.groups.world import (
+    GROUP,
+    HEARTBEAT_S,
+    REBALANCE_S,
+    SESSION_S,
+    Coordinator,
+    World,
+)
 from tests.simulation.kit.invariants import require
 
 GIVE_UP_S = 5.0
@@ -49,7 +56,10 @@ class Member:
         self.is_alive = True
         self.is_stuck = False
         self._sent = 0
+        self._heard_s = 0.0
+        self._told: dict[str, Any] | None = None
         self._commits_open = 0
+        self._is_finishing = False
         self.heartbeat()
         self._tick()
 
@@ -65,15 +75,17 @@ class Member:
         if not self.is_alive or self._sent:
             return
         self._sent = number = self._world.dice.getrandbits(48) | 1
-        regex = self.subscription.get("regex")
+        regex = self.subscription.get("regex", "")
+        is_told = self.epoch > 0 and self._told == self.subscription
+        self._told = self.subscription
         request = consumer_group_heartbeat.Request(
             group_id=GROUP,
             member_id=self.member_id,
             member_epoch=self.epoch,
             instance_id=self.instance,
-            rebalance_timeout_ms=round(REBALANCE_S * 1000),
-            subscribed_topic_names=self.subscription.get("topics", []),
-            subscribed_topic_regex=regex or "",
+            rebalance_timeout_ms=-1 if is_told else round(REBALANCE_S * 1000),
+            subscribed_topic_names=None if is_told else self.subscription.get("topics", []),
+            subscribed_topic_regex=None if is_told else regex,
             topic_partitions=[
                 consumer_group_heartbeat.TopicPartitionsRequest(
                     topic_id=topic_id, partitions=sorted(indexes)
@@ -81,13 +93,14 @@ class Member:
                 for topic_id, indexes in sorted(self.owned.items())
             ],
         )
-        matched = self._world.topics.matching(regex) if regex else None
+        matched = self._world.topics.matching(regex) if regex and not is_told else None
         self._coordinator.ask(request, 1, lambda answer: self._take(number, answer), matched)
-        self._world.after(GIVE_UP_S, self._give_up, number)
+        self._world.after(self._world.dice.uniform(0.2, GIVE_UP_S), self._give_up, number)
 
     def _give_up(self, number: int) -> None:
         if self._sent == number:
             self._sent = 0
+            self._told = None
             self.heartbeat()
 
     def _take(self, number: int, answer: consumer_group_heartbeat.Response) -> None:
@@ -99,8 +112,17 @@ class Member:
         if error in FENCED:
             self._counts["fenced"] += 1
             self.epoch, self.owned, self._wanted = 0, {}, None
+        now = self._world.now
+        is_late = now - self._heard_s > SESSION_S / 2 or self._is_revoking
+        require(
+            error is not ErrorCode.FENCED_INSTANCE_ID or is_late,
+            "static members",
+            f"{self.member_id} was replaced while it lived",
+        )
         if error is not ErrorCode.NONE:
+            self._told = None
             return
+        self._heard_s = now
         require(
             answer.member_epoch >= self.epoch,
             "member epochs",
@@ -120,18 +142,27 @@ class Member:
             return
         self._wanted = wanted
         self._counts["assignments"] += 1
-        if any(indexes - wanted.get(topic, frozenset()) for topic, indexes in self.owned.items()):
+        if self._is_revoking:
             self._world.after(self._world.dice.uniform(0, 4), self._revoke)
         else:
             self.owned = wanted
+
+    @property
+    def _is_revoking(self) -> bool:
+        wanted = self._wanted or {}
+        return any(
+            indexes - wanted.get(topic, frozenset()) for topic, indexes in self.owned.items()
+        )
 
     def _revoke(self) -> None:
         """Stop to read when the last commit is answered, and say so."""
         if not self.is_alive or self._wanted is None:
             return
         if self.is_stuck or self._commits_open:
+            self._is_finishing = not self.is_stuck  # no commit follows the one that is open
             self._world.after(1.0, self._revoke)
             return
+        self._is_finishing = False
         self.owned = {
             topic: kept
             for topic, indexes in self.owned.items()
@@ -159,7 +190,7 @@ class Member:
             for topic_id, indexes in sorted(self.owned.items())
             if (topic := self._world.topics.by_id(topic_id)) is not None
         ]
-        if not topics or self._commits_open or not self.is_alive:
+        if not topics or self._commits_open or self._is_finishing or not self.is_alive:
             return
         self._commits_open = number = self._world.dice.getrandbits(48) | 1
         request = offset_commit.Request(

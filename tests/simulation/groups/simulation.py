@@ -33,6 +33,7 @@ class Simulation:
         self.coordinator = Coordinator(self.world)
         self.counts: Counter[str] = Counter()
         self.members: list[Member] = []
+        self.coordinator.on_loaded = self._check_loaded
         self._made = 0
         self._epoch = 0
         self._term = 0
@@ -52,6 +53,8 @@ class Simulation:
             self.world.is_calm = True
             for member in self.members:
                 member.is_stuck = False
+            self.world.run_until(STORM_S + CALM_S / 4)
+            self._change_topic_at_last()
             self.world.run_until(STORM_S + CALM_S)
             self._check_end()
         return Outcome(self.seed, self.world.now, self.counts, self.world.whole_trace)
@@ -109,6 +112,21 @@ class Simulation:
             topics.delete(name)
         self.coordinator.topics_changed(name)
 
+    def _change_topic_at_last(self) -> None:
+        """One topic grows, and one is created while nobody coordinates."""
+        topics = self.world.topics
+        flights = topics.by_name("flights")
+        if flights is None:
+            topics.create("flights", 3)
+        else:
+            topics.grow("flights", flights.partition_count + 1)
+        self.coordinator.topics_changed("flights")
+        self.world.run_until(self.world.now + CALM_S / 4)
+        self._check_assigned()
+        self.coordinator.fail_over()
+        topics.create("flotilla", 2)
+        self.coordinator.topics_changed("flotilla")
+
     # --- what must hold --------------------------------------------------------------------
 
     def _look(self) -> None:
@@ -135,6 +153,18 @@ class Simulation:
             member.commit()
         self.world.after(0.25, self._look)
 
+    def _check_loaded(self) -> None:
+        """What members were told is what the next coordinator knows."""
+        group = self.coordinator.group
+        for member in self.members:
+            if member.epoch > 0 and member.member_id in self.coordinator.members_at_death:
+                known = None if group is None else group.members.get(member.member_id)
+                require(
+                    known is not None and known.epoch >= member.epoch,
+                    "answers are committed",
+                    f"{member.member_id} was told epoch {member.epoch}, and known is {known}",
+                )
+
     def _check_end(self) -> None:
         group, members = self.coordinator.group, self.members
         if not members:
@@ -148,8 +178,16 @@ class Simulation:
             f"members {sorted(group.members)}, and alive are {[m.member_id for m in members]}",
         )
         require(group.state_name == "Stable", "convergence", group.state_name)
+        self._check_assigned()
+        self._check_log()
+
+    def _check_assigned(self) -> None:
+        """Every member reads what its target says, and together they read everything."""
+        group = self.coordinator.group
+        if group is None or not self.members:
+            return
         read: set[tuple[bytes, int]] = set()
-        for member in members:
+        for member in self.members:
             if member.member_id in group.members:
                 require(
                     member.owned == group.target(member.member_id),
@@ -172,7 +210,6 @@ class Simulation:
             for index in indexes
         }
         require(held == read, "convergence", f"assigned are {len(held)} of {len(read)}")
-        self._check_log()
 
     def _check_log(self) -> None:
         """Whoever coordinates next knows the same."""

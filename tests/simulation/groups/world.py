@@ -18,9 +18,10 @@ from minikafka.coordinator.group import (
 )
 from minikafka.coordinator.group.consumer.consumer_group import ConsumerGroup
 from minikafka.coordinator.group.topics import GroupSettings
-from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages import offset_commit
 from tests.coordinator.group.consumer import consumer_shell
 from tests.simulation.kit import world as kit
+from tests.simulation.kit.invariants import require
 
 GROUP = "readers"
 SESSION_S = 12.0
@@ -58,15 +59,20 @@ class Coordinator:
     Attributes:
         log: of the partition; what is not committed may be lost with the leader.
         terms: how many coordinators there were.
+        on_loaded: called when the next one has read the log.
+        members_at_death: whom the last one knew.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.on_loaded: Callable[[], None] = lambda: None
         self.log: list[Record] = []
         self._committed = 0
+        self._ends: list[int] = []  # batches are lost as a whole
         self.terms = 0
         self._expiry: float | None = None
         self.is_up = False
+        self.members_at_death: frozenset[str] = frozenset()
         self.shard = self._load()
 
     # --- leading ---------------------------------------------------------------------------
@@ -84,6 +90,7 @@ class Coordinator:
         for key, value in self.log:
             shard.replay(key, value)
         self.is_up = True
+        self.on_loaded()
         self.carry_out(shard.loaded(self._world.clocks))
         return shard
 
@@ -91,7 +98,10 @@ class Coordinator:
         """The leader dies, and a part of what was not committed with it."""
         if not self.is_up:
             return
-        kept = self._world.dice.randint(self._committed, len(self.log))
+        ends = [end for end in self._ends if self._committed <= end <= len(self.log)]
+        kept = self._world.dice.choice([self._committed, *ends])
+        self.members_at_death = frozenset(() if self.group is None else self.group.members)
+        self._ends = [end for end in self._ends if end <= kept]
         self._world.note("the coordinator dies; {} of {} records stay", kept, len(self.log))
         del self.log[kept:]
         self._committed = kept
@@ -117,6 +127,7 @@ class Coordinator:
                     self.shard.appended(write_id)
                     delay_s = self._world.dice.uniform(*COMMIT_S)
                     end = len(self.log)
+                    self._ends.append(end)
                     self._world.after(delay_s, self._commit, self.terms, write_id, end)
                 case Match(group_id, regex):
                     self._world.after(0.01, self._matched, self.terms, group_id, regex)
@@ -182,8 +193,23 @@ class Coordinator:
                 self._world.after(0.001, take, response)
 
         ask = Ask(request, version, "app", "/10.0.0.7", answer, matched)
-        self.carry_out(self.shard.handle(ask, self._world.clocks))
+        effects = self.shard.handle(ask, self._world.clocks)
+        if isinstance(request, offset_commit.Request):
+            self._check_commit(request, is_accepted=any(isinstance(e, Append) for e in effects))
+        self.carry_out(effects)
 
-
-def is_error(code: int, *errors: ErrorCode) -> bool:
-    return code in errors
+    def _check_commit(self, request: offset_commit.Request, *, is_accepted: bool) -> None:
+        """Only who has a partition may commit for it."""
+        if not is_accepted:
+            return
+        for topic in request.topics:
+            found = self._world.topics.by_name(topic.name)
+            for partition in topic.partitions if found is not None else ():
+                assert found is not None
+                index = partition.partition_index
+                owner = None if self.group is None else self.group.owner(found.topic_id, index)
+                require(
+                    owner == request.member_id,
+                    "commits",
+                    f"{request.member_id} commits for {topic.name}-{index} of {owner}",
+                )

@@ -146,7 +146,12 @@ class Draft:
                 frozenset(found[name].topic_id for name in read if name in found),
                 group.target(member_id),
             )
-        counts = {topic.topic_id: topic.partition_count for topic in found.values()}
+        read_ids = frozenset[bytes]().union(*(spec.topics for spec in specs.values()))
+        counts = {
+            topic.topic_id: topic.partition_count
+            for topic in found.values()
+            if topic.topic_id in read_ids
+        }
         self._set_targets(assignor.assign(specs, counts) if specs else {})
         value = TargetValue(assignment_epoch=group.epoch)
         self.add(TargetEpochEntry(group.group_id, value))
