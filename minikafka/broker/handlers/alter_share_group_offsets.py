@@ -13,6 +13,7 @@ from ...coordinator.share.records import SharePartitionKey
 from ...protocol.errors import ErrorCode
 from ...protocol.fields import ZERO_UUID
 from ...protocol.messages import alter_share_group_offsets
+from ..system.pace import Pace
 from .share_group_state import share_state_of, why_not_changeable
 
 if TYPE_CHECKING:
@@ -29,13 +30,14 @@ async def handle(
         return alter_share_group_offsets.Response(error_code=code, error_message=message)
     topics: list[alter_share_group_offsets.ResponseTopic] = []
     begun: dict[bytes, set[int]] = {}
-    for topic in request.topics:
+    pace = Pace(broker.clock.monotonic)
+    async for topic in pace.each(request.topics):
         image = broker.image.topics.get(topic.topic_name)
         topic_id = ZERO_UUID if image is None else image.topic_id
         answer = alter_share_group_offsets.ResponseTopic(
             topic_name=topic.topic_name, topic_id=topic_id, partitions=[]
         )
-        for one in topic.partitions:
+        async for one in pace.each(topic.partitions):
             outcome = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if image is not None and 0 <= one.partition_index < len(image.partitions):
                 key = SharePartitionKey(request.group_id, topic_id, one.partition_index)

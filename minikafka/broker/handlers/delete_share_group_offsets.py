@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode
 from ...protocol.fields import ZERO_UUID
 from ...protocol.messages import delete_share_group_offsets
+from ..system.pace import paced
 from .share_group_state import delete_state, share_state_of, why_not_changeable
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ async def handle(
     ids = {name: (topic_id, indexes) for topic_id, (name, indexes) in state.topics.items()}
     topics: list[delete_share_group_offsets.ResponseTopic] = []
     deleted: list[bytes] = []
-    for topic in request.topics:
+    async for topic in paced(request.topics, broker.clock.monotonic):
         topic_id, indexes = ids.get(topic.topic_name, (ZERO_UUID, frozenset[int]()))
         outcome = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic.topic_name in ids:

@@ -50,7 +50,8 @@ async def _describe(
         if asked.topics is None
         else {topic.topic_name: topic.partitions for topic in asked.topics}
     )
-    for name, numbers in wanted.items():
+    pace = Pace(broker.clock.monotonic)
+    async for name, numbers in pace.each(wanted.items()):
         topic_id, indexes = ids.get(name, (bytes(16), frozenset[int]()))
         image = broker.image.topics.get(name)
         topic = describe_share_group_offsets.ResponseTopic(
@@ -58,7 +59,7 @@ async def _describe(
             topic_id=topic_id if name in ids or image is None else image.topic_id,
             partitions=[],
         )
-        for number in numbers:
+        async for number in pace.each(numbers):
             summary = ShareStateReply(ErrorCode.NONE)
             if number in indexes:
                 key = SharePartitionKey(asked.group_id, topic_id, number)

@@ -32,8 +32,8 @@ _RENEW_FIRST = 2
 async def handle(
     broker: Broker, context: RequestContext, request: share_acknowledge.Request
 ) -> share_acknowledge.Response:
-    asked = asked_partitions(request.topics)
-    problem = problem_of(request.group_id, request.member_id)
+    asked = await asked_partitions(broker, request.topics)
+    problem = problem_of(request.group_id, request.member_id, asked)
     if problem is None and renews(asked) and not request.is_renew_ack:
         problem = "IsRenewAck must be set when a lock is renewed."
     if problem is not None:

@@ -157,7 +157,7 @@ async def handle(
     broker: Broker, context: RequestContext, request: share_fetch.Request
 ) -> share_fetch.Response:
     del context
-    asked = asked_partitions(request.topics)
+    asked = await asked_partitions(broker, request.topics)
     problem = _problem(request, asked)
     if problem is not None:
         return _refused(ErrorCode.INVALID_REQUEST, problem)
@@ -178,7 +178,7 @@ async def handle(
 
 
 def _problem(request: share_fetch.Request, asked: list[Asked]) -> str | None:
-    problem = problem_of(request.group_id, request.member_id)
+    problem = problem_of(request.group_id, request.member_id, asked)
     if problem is not None:
         return problem
     has_words = any(one.batches for one in asked)
@@ -208,8 +208,7 @@ def _session(
         session, ended = sessions.open(key, now)
     else:
         session = sessions.use(key, epoch, now)
-    for one in asked:
-        session.partitions.setdefault(one.place)
+    sessions.add(session, [one.place for one in asked])
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
             session.partitions.pop((topic.topic_id, index), None)

@@ -9,7 +9,8 @@ from ...coordinator.share.share_partition import AcknowledgementBatch, Acknowled
 from ...protocol.errors import ErrorCode
 from ..coordinators.runtime import PendingReply
 from ..replicas.partition import PartitionError
-from ..shares.sessions import SessionKey
+from ..shares.sessions import PARTITIONS_PER_SESSION_MAX, SessionKey
+from ..system.pace import Pace
 from .current_leader import LEADER_ELSEWHERE, CurrentLeader, current_leader, endpoints_of
 
 if TYPE_CHECKING:
@@ -37,24 +38,26 @@ class Asked(NamedTuple):
         return self.topic_id, self.number
 
 
-def asked_partitions(topics: Iterable[Any]) -> list[Asked]:
+async def asked_partitions(broker: Broker, topics: Iterable[Any]) -> list[Asked]:
     """The partitions of a request, and what it acknowledges."""
-    return [
-        Asked(topic.topic_id, one.partition_index, _batches(one.acknowledgement_batches))
-        for topic in topics
-        for one in topic.partitions
-    ]
+    pace = Pace(broker.clock.monotonic)
+    asked: list[Asked] = []
+    for topic in topics:
+        for one in topic.partitions:
+            batches = await pace.every(_as_batch(batch) for batch in one.acknowledgement_batches)
+            asked.append(Asked(topic.topic_id, one.partition_index, tuple(batches)))
+            await pace.step()
+    return asked
 
 
-def _batches(batches: Sequence[_Batch]) -> tuple[AcknowledgementBatch, ...]:
-    return tuple(
-        AcknowledgementBatch(one.first_offset, one.last_offset, one.acknowledge_types)
-        for one in batches
-    )
+def _as_batch(batch: _Batch) -> AcknowledgementBatch:
+    return AcknowledgementBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
 
 
-def problem_of(group_id: str | None, member_id: str | None) -> str | None:
-    """What is wrong with the head of a request; None if nothing is."""
+def problem_of(group_id: str | None, member_id: str | None, asked: Sequence[Asked]) -> str | None:
+    """What is wrong with a request, whatever it asks for; None if nothing is."""
+    if len(asked) > PARTITIONS_PER_SESSION_MAX:
+        return f"A request names at most {PARTITIONS_PER_SESSION_MAX} partitions."
     if not group_id:
         return "The group id must not be empty."
     return None if member_id else "The member id must not be empty."

@@ -11,6 +11,7 @@ records have run out by then.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -18,6 +19,7 @@ from ...protocol.errors import ErrorCode
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 EVICTION_AGE_SECONDS: Final = 120.0
+PARTITIONS_PER_SESSION_MAX: Final = 10_000
 
 TopicPartition = tuple[bytes, int]
 """Topic id and index."""
@@ -120,6 +122,22 @@ class ShareSessions:
         session.epoch = 1 if epoch >= 2**31 - 1 else epoch + 1
         session.last_used = now
         return session
+
+    @staticmethod
+    def add(session: ShareSession, partitions: Sequence[TopicPartition]) -> None:
+        """Let a session fetch more partitions.
+
+        Raises:
+            ShareSessionError: INVALID_REQUEST, it has too many.
+        """
+        session.partitions.update(dict.fromkeys(partitions))
+        if len(session.partitions) > PARTITIONS_PER_SESSION_MAX:
+            for one in partitions:
+                del session.partitions[one]
+            raise ShareSessionError(
+                ErrorCode.INVALID_REQUEST,
+                f"a share session has at most {PARTITIONS_PER_SESSION_MAX} partitions",
+            )
 
     def close(self, key: SessionKey) -> ShareSession:
         """End the session of a member.

@@ -41,6 +41,7 @@ from .share_group import NOTHING, ShareGroup, ShareMember, member_tombstones
 _log = logging.getLogger(__name__)
 
 _LEAVE, _JOIN = -1, 0
+_TOPICS_MAX = 10_000
 ASSIGNOR_NAME = "simple"
 
 
@@ -354,6 +355,8 @@ def _check(request: share_group_heartbeat.Request) -> None:
         problem = f"MemberEpoch is {request.member_epoch}, but must be -1 or greater."
     elif request.rack_id == "":
         problem = "RackId can't be empty."
+    elif topics is not None and len(topics) > _TOPICS_MAX:
+        problem = f"SubscribedTopicNames has {len(topics)} names; at most {_TOPICS_MAX} may come."
     elif request.member_epoch == _JOIN and not topics:
         problem = "SubscribedTopicNames must be set in the first request."
     if problem is not None:
