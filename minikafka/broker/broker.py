@@ -25,6 +25,7 @@ from .control.producer_ids import ProducerIds
 from .coordinators.groups import GroupService
 from .coordinators.internal_topics import InternalTopics
 from .coordinators.markers import MarkerWriter
+from .coordinators.share_state import ShareStateService
 from .coordinators.telemetry import TelemetryLog
 from .coordinators.transactions import TransactionService
 from .quorum.quorum import Quorum
@@ -38,6 +39,7 @@ from .rpc import operations
 from .settings.effective import EffectiveSettings
 from .settings.node import Node
 from .settings.topology import Topology
+from .shares.partitions import SharePartitionService
 from .system.clock import Clock
 from .system.randomness import RandomIds
 from .system.request_memory import RequestMemory
@@ -150,6 +152,24 @@ class Broker:
             index=self.index,
             clock=self.clock,
         )
+        self.share_state = ShareStateService(
+            self.config,
+            self.node,
+            self.internal_topics,
+            metadata=self.store,
+            replicas=self.replicas,
+            lifecycle=self.lifecycle,
+            clock=self.clock,
+            make_durable=self.flusher.make_durable,
+            peers=peers,
+        )
+        self.shares = SharePartitionService(
+            self.config,
+            metadata=self.store,
+            replicas=self.replicas,
+            share_state=self.share_state,
+            clock=self.clock,
+        )
         self.groups = GroupService(
             self.config,
             metadata=self.store,
@@ -158,6 +178,7 @@ class Broker:
             clock=self.clock,
             ids=self.ids,
             make_durable=self.flusher.make_durable,
+            share_state=self.share_state,
         )
         self.markers = MarkerWriter(
             self.replicas, self.groups, self.clock, self.flusher.make_durable, self.store
@@ -195,6 +216,7 @@ class Broker:
         self.forwarder.register(server)
         server.register_deferred(operations.CONFIRM_TRANSACTION, self.transactions.serve_confirm)
         server.register_deferred(operations.WRITE_MARKERS, MarkerServer(self.markers).serve)
+        server.register_deferred(operations.SHARE_STATE, self.share_state.serve)
         believes = fetches.believes
         server.register_deferred(operations.REPLICA_FETCH, fetches.fetch, believes=believes)
         server.register_one_way(

@@ -51,6 +51,8 @@ async def run_partitions(
         nursery.start_soon(broker.maintenance.run)
         await broker.groups.runtime.start(nursery)
         await broker.transactions.start(nursery)
+        await broker.share_state.start(nursery)
+        await broker.shares.start(nursery)
         await nursery.start(broker.replicas.run)
         task_status.started()
 

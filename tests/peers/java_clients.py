@@ -99,6 +99,10 @@ class JavaClients:
         """Open a consumer: Kafka's names with ``_`` for dots, and ``topics`` or ``pattern``."""
         return JavaConsumer(self, name, bootstrap, settings)
 
+    def share_consumer(self, name: str, bootstrap: str, **settings: object) -> JavaShareConsumer:
+        """Open a share consumer: Kafka's names with ``_`` for dots, and ``topics``."""
+        return JavaShareConsumer(self, name, bootstrap, settings)
+
     def transactions(
         self, name: str, bootstrap: str, transactional_id: str, **settings: object
     ) -> JavaTransactions:
@@ -161,6 +165,54 @@ class JavaConsumer:
         """Its partitions, as `topic:0`."""
         assigned: list[str] = self.ask("assignment")
         return assigned
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ask("close")
+
+
+class JavaShareConsumer:
+    """A share consumer in the JVM; `received` is everything that it was given."""
+
+    def __init__(
+        self, clients: JavaClients, name: str, bootstrap: str, settings: dict[str, object]
+    ) -> None:
+        self.name = name
+        self.received: list[dict[str, Any]] = []
+        self._clients = clients
+        topics = settings.pop("topics")
+        self.ask("open", settings=_dotted(bootstrap, settings), topics=topics)
+
+    def ask(self, operation: str, **arguments: object) -> Any:
+        """Have it do something; see `java/Sharing.java`."""
+        return self._clients.ask(f"share.{operation}", name=self.name, **arguments)
+
+    def poll(
+        self, types: Mapping[str, str] | None = None, timeout_ms: int = 200
+    ) -> list[dict[str, Any]]:
+        """Poll; with ``types`` (by value) every record is acknowledged, else with ACCEPT."""
+        extra = {} if types is None else {"types": types}
+        found: list[dict[str, Any]] = self.ask("poll", timeout_ms=timeout_ms, **extra)
+        self.received += found
+        return found
+
+    def poll_until(
+        self, count: int, types: Mapping[str, str] | None = None
+    ) -> list[dict[str, Any]]:
+        """Poll until it was given so many records; returns all of them."""
+        work_until(
+            lambda: len(self.received) >= count,
+            lambda: self.poll(types),
+            what=f"{count} records",
+            show=lambda: self.received,
+        )
+        return self.received
+
+    @property
+    def values(self) -> list[str]:
+        return [record["value"] for record in self.received]
 
     def __enter__(self) -> Self:
         return self

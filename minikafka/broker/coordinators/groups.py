@@ -7,11 +7,25 @@ go back.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ...coordinator.group import Ask, GroupConfig, Match, Now
+import trio
+
+from ...coordinator.group import (
+    Ask,
+    DeleteShareState,
+    GroupConfig,
+    InitializeShareState,
+    Match,
+    Now,
+)
 from ...coordinator.group.topics import GroupSettings, Topic
+from ...coordinator.share.commands import Delete, Initialize
+from ...coordinator.share.records import SharePartitionKey
 from ...metadata.image import TopicImage
 from ...metadata.records import MetadataRecord, PartitionRecord, TopicRecord
 from ...metadata.setting_table import BrokerConfig
@@ -27,12 +41,17 @@ from ..system.pace import Pace
 from ..system.randomness import RandomIds
 from .internal_topics import InternalTopic
 from .runtime import PendingReply, ShardKind, ShardRuntime
+from .share_state import ShareStateService
 
 if TYPE_CHECKING:
     from ...coordinator.group import GroupRequest, GroupResponse, GroupShard
     from ...coordinator.group.pending_offsets import EndedOffsets
 
+logger = logging.getLogger(__name__)
+
 OFFSETS_TOPIC = "__consumer_offsets"
+_INITIALIZE_SECONDS = 3.0
+"""How long a heartbeat waits for share state; clients are more patient."""
 
 
 def offsets_topic(config: BrokerConfig) -> InternalTopic:
@@ -61,9 +80,12 @@ class GroupService:
         clock: Clock,
         ids: RandomIds,
         make_durable: Callable[[Partition, int], Awaitable[None]],
+        share_state: ShareStateService,
     ) -> None:
         self._lifecycle = lifecycle
         self._ids = ids
+        self._share_state = share_state
+        self._initializing: dict[str, trio.Event] = {}
         self._config = GroupConfig(
             group_min_session_timeout_ms=config.group_min_session_timeout_ms,
             group_max_session_timeout_ms=config.group_max_session_timeout_ms,
@@ -72,6 +94,9 @@ class GroupService:
             offset_metadata_size_bytes_max=config.offset_metadata_max_bytes,
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
             offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+            share_group_max_size=config.group_share_max_size,
+            share_session_timeout_ms=config.group_share_session_timeout_ms,
+            share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
             consumer_max_size=config.group_consumer_max_size,
             consumer_assignors=config.group_consumer_assignors,
             allows_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
@@ -226,9 +251,16 @@ class GroupService:
         return frozenset([name async for name in names if matches(name)])
 
     def _carry_out(self, number: int, effect: Any) -> None:
-        if not isinstance(effect, Match):
-            raise TypeError(f"unexpected effect of the group shard of {number}: {effect!r}")
-        self.runtime.nursery.start_soon(self._match, number, effect)
+        match effect:
+            case Match():
+                self.runtime.nursery.start_soon(self._match, number, effect)
+            case InitializeShareState(group_id):
+                settled = self._initializing.setdefault(group_id, trio.Event())
+                self.runtime.nursery.start_soon(self._initialize, effect, settled)
+            case DeleteShareState():
+                self.runtime.nursery.start_soon(self._delete, effect)
+            case _:
+                raise TypeError(f"unexpected effect of the group shard of {number}: {effect!r}")
 
     async def _match(self, number: int, effect: Match) -> None:
         """Answer a shard that needs the topics of a regular expression."""
@@ -237,6 +269,61 @@ class GroupService:
         if shard is not None and self.runtime.shards.get(number) is shard:
             effects = shard.matched(effect.group_id, effect.regex, topics, self.runtime.now())
             self.runtime.carry_out(number, [*effects])
+
+    # --- share groups --------------------------------------------------------------------------
+
+    async def _initialize(self, effect: InitializeShareState, settled: trio.Event) -> None:
+        """Have the state of partitions initialised, and report those for which it worked."""
+        done: dict[bytes, set[int]] = {}
+
+        async def initialize(topic_id: bytes, index: int) -> None:
+            key = SharePartitionKey(effect.group_id, topic_id, index)
+            reply = await self._share_state.ask(Initialize(key, 0, -1))
+            if reply.error_code is ErrorCode.NONE:
+                done.setdefault(topic_id, set()).add(index)
+            else:
+                logger.warning("cannot initialise the share state %s: %s", key, reply.error_code)
+
+        try:
+            async with trio.open_nursery() as nursery:
+                for topic_id, indexes in effect.topics.items():
+                    for index in sorted(indexes):
+                        nursery.start_soon(initialize, topic_id, index)
+            self.report_share_state(effect.group_id, done)
+        finally:
+            settled.set()
+            if self._initializing.get(effect.group_id) is settled:
+                del self._initializing[effect.group_id]
+
+    async def _delete(self, effect: DeleteShareState) -> None:
+        for topic_id, indexes in effect.topics.items():
+            for index in sorted(indexes):
+                key = SharePartitionKey(effect.group_id, topic_id, index)
+                await self._share_state.ask(Delete(key))
+
+    def report_share_state(self, group_id: str, topics: Mapping[bytes, AbstractSet[int]]) -> None:
+        """The state of these partitions (indexes by topic id) exists now."""
+        with suppress(PartitionError):
+            number, shard = self.runtime.shard_of(group_id)
+            known = {topic_id: frozenset(indexes) for topic_id, indexes in topics.items()}
+            effects = shard.share_state_initialized(group_id, known, self.runtime.now())
+            self.runtime.carry_out(number, [*effects])
+
+    def report_share_state_deleted(self, group_id: str, topic_ids: Collection[bytes]) -> None:
+        """The state of these topics has been deleted."""
+        with suppress(PartitionError):
+            number, shard = self.runtime.shard_of(group_id)
+            effects = shard.share_state_deleted(group_id, topic_ids, self.runtime.now())
+            self.runtime.carry_out(number, [*effects])
+
+    async def wait_initialized(self, group_id: str) -> bool:
+        """Wait some time for share state that is being initialised; False if none is."""
+        settled = self._initializing.get(group_id)
+        if settled is None:
+            return False
+        with trio.move_on_after(_INITIALIZE_SECONDS):
+            await settled.wait()
+        return True
 
     # --- transactions --------------------------------------------------------------------------
 

@@ -73,6 +73,7 @@ class ShardKind(NamedTuple, Generic[ShardT]):
         replay: called with shard, batch and record.
         replay_marker: called with shard, producer id, and whether the transaction commits.
         carry_out: called with partition and effect for effects that only this coordinator has.
+        written_at: called with shard, offset, key and value of each record that is appended.
     """
 
     new: Callable[[], ShardT]
@@ -80,6 +81,7 @@ class ShardKind(NamedTuple, Generic[ShardT]):
     replay: Callable[[ShardT, BatchHeader, Record], None]
     replay_marker: Callable[[ShardT, int, bool], None]
     carry_out: Callable[[int, Any], None]
+    written_at: Callable[[ShardT, int, bytes, bytes | None], None] | None = None
 
 
 class PendingReply:
@@ -373,6 +375,10 @@ class ShardRuntime(Generic[ShardT]):
             return
         shard.appended(effect.write_id)
         end_offset = result.last_offset + 1
+        if self._kind.written_at is not None:
+            first = end_offset - len(effect.records)
+            for offset, (key, value) in enumerate(effect.records, first):
+                self._kind.written_at(shard, offset, key, value)
         if partition.log.high_watermark >= end_offset:
             self.carry_out(number, shard.committed(effect.write_id, now))
             return

@@ -142,5 +142,12 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1),
         Handler(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1),
         Handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
+        Handler(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1),
+        Handler(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1),
+        Handler(ApiKey.SHARE_FETCH, 1, 2),
+        Handler(ApiKey.SHARE_ACKNOWLEDGE, 1, 2),
+        Handler(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1),
+        Handler(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0),
+        Handler(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0),
     )
 }

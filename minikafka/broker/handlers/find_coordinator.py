@@ -2,8 +2,9 @@
 
 The coordinator is the leader of the group's partition of ``__consumer_offsets``; without one the
 answer is COORDINATOR_NOT_AVAILABLE, and clients retry. For transactional ids (key type 1) it is
-``__transaction_state``. These topics are created with the first request. Share groups (key type 2,
-v6) are not implemented and get a non-retriable error.
+``__transaction_state``, and for share-partitions (key type 2, v6; the key is group, topic id and
+partition with colons between them) ``__share_group_state``. These topics are created with the first
+request.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from ..control.request_context import RequestContext
 
 _MANY_KEYS_FIRST = 4
-_GROUP, _TRANSACTION = 0, 1
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_SHARE_KEY_PARTS = 3
 
 
 async def handle(
@@ -95,6 +97,8 @@ def _runtime(broker: Broker, key: str, key_type: int) -> ShardRuntime[Any]:
         return broker.groups.runtime
     if key_type == _TRANSACTION and key:
         return broker.transactions.runtime
+    if key_type == _SHARE and len(key.rsplit(":", _SHARE_KEY_PARTS - 1)) == _SHARE_KEY_PARTS:
+        return broker.share_state.runtime
     raise PartitionError(
         ErrorCode.INVALID_REQUEST, f"key {key!r} of type {key_type} cannot have a coordinator"
     )

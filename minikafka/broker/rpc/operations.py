@@ -293,6 +293,55 @@ class WriteMarkersResult(NamedTuple):
 WRITE_MARKERS = Operation("write-markers", Row(WriteMarkers), Bare(WriteMarkersResult))
 
 
+# --- the state of share groups -------------------------------------------------------------------
+
+SHARE_STATE_BATCHES_MAX = 100_000
+
+
+class ShareStateBatch(NamedTuple):
+    """Neighbouring offsets of a share-partition with the same state; see `coordinator.share`."""
+
+    first_offset: int
+    last_offset: int
+    state: int
+    delivery_count: int
+
+
+ShareStateBatches = Annotated[tuple[ShareStateBatch, ...], AtMost(SHARE_STATE_BATCHES_MAX)]
+
+
+class AskShareState(NamedTuple):
+    """A command for the share coordinator; see `coordinator.share.commands`.
+
+    Attributes:
+        command: its name; what it does not use is -1 or empty.
+    """
+
+    command: str
+    group_id: str
+    topic_id: bytes
+    partition: int
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: ShareStateBatches
+
+
+class ShareStateAnswer(NamedTuple):
+    """See `coordinator.share.commands.ShareStateReply`."""
+
+    error_code: ErrorCode
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: ShareStateBatches
+
+
+SHARE_STATE = Operation("share-state", Row(AskShareState), Row(ShareStateAnswer))
+
+
 # --- replica fetch: `replicas.fetch_server` says how it works ----------------------------------
 
 
@@ -393,6 +442,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     ALLOCATE_PRODUCER_IDS,
     CONFIRM_TRANSACTION,
     WRITE_MARKERS,
+    SHARE_STATE,
     REPLICA_FETCH,
 )
 ONE_WAY: tuple[OneWay[Any], ...] = (QUORUM, REPLICA_FETCH_WAKE)

@@ -1,7 +1,8 @@
 """The cluster's features (KIP-584), whose levels clients check before they use them.
 
 ``transaction.version`` 2: every transaction has an epoch of its own (KIP-890). ``group.version`` 1:
-consumer groups (KIP-848). The levels are fixed, because every version of minikafka supports them.
+consumer groups (KIP-848). ``share.version`` 1: share groups (KIP-932). The levels are fixed,
+because every version of minikafka supports them.
 """
 
 from __future__ import annotations
@@ -18,4 +19,5 @@ class Feature(NamedTuple):
 FEATURES = {
     "transaction.version": Feature(lowest=0, highest=2, level=2),
     "group.version": Feature(lowest=0, highest=1, level=1),
+    "share.version": Feature(lowest=0, highest=1, level=1),
 }

@@ -14,7 +14,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .config import GroupConfig
-from .effects import Append, Ask, Effect, GroupRequest, GroupResponse, Match, Now, Record, Reply
+from .effects import (
+    Append,
+    Ask,
+    DeleteShareState,
+    Effect,
+    GroupRequest,
+    GroupResponse,
+    InitializeShareState,
+    Match,
+    Now,
+    Record,
+    Reply,
+    ShareState,
+)
 
 if TYPE_CHECKING:
     from .offset_requests import single_group_response
@@ -23,15 +36,18 @@ if TYPE_CHECKING:
 __all__ = [
     "Append",
     "Ask",
+    "DeleteShareState",
     "Effect",
     "GroupConfig",
     "GroupRequest",
     "GroupResponse",
     "GroupShard",
+    "InitializeShareState",
     "Match",
     "Now",
     "Record",
     "Reply",
+    "ShareState",
     "single_group_response",
 ]
 

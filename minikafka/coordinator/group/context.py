@@ -12,7 +12,7 @@ from minikafka.coordinator.writes import Append, Now, PendingWrites, Phase, Writ
 from minikafka.protocol.errors import ErrorCode
 
 from .config import GroupConfig
-from .effects import Effect, GroupResponse, Match, Reply
+from .effects import DeleteShareState, Effect, GroupResponse, InitializeShareState, Match, Reply
 from .group import Group
 from .offsets import Offsets
 from .pending_offsets import PendingOffsets
@@ -30,6 +30,7 @@ class TimerKind(IntEnum):
     CONSUMER_REBALANCE = 6
     CONSUMER_JOIN = 7
     CONSUMER_SYNC = 8
+    SHARE_SESSION = 9
 
 
 class Timer(NamedTuple):
@@ -94,6 +95,12 @@ class ShardContext:
 
     def reply(self, token: object, response: GroupResponse) -> None:
         self._effects.append(Reply(token, response))
+
+    def initialize_share_state(self, group_id: str, topics: Mapping[bytes, frozenset[int]]) -> None:
+        self._effects.append(InitializeShareState(group_id, topics))
+
+    def delete_share_state(self, group_id: str, topics: Mapping[bytes, frozenset[int]]) -> None:
+        self._effects.append(DeleteShareState(group_id, topics))
 
     def match(self, group_id: str, regex: str) -> None:
         self._effects.append(Match(group_id, regex))

@@ -1,11 +1,14 @@
-"""Inputs of a group shard (`Ask`, `Now`) and its effects (`Reply`, `Append`, `Match`)."""
+"""Inputs of a group shard (`Ask`, `Now`) and its effects (`Reply`, `Append` and others)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from minikafka.coordinator.writes import Append, Now, Record
+from minikafka.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:  # not imported before the first group, so that brokers start sooner
     from minikafka.protocol.messages import (
@@ -16,6 +19,7 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         leave_group,
         offset_commit,
         offset_delete,
+        share_group_heartbeat,
         sync_group,
         txn_offset_commit,
     )
@@ -30,6 +34,7 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         | offset_delete.Request
         | delete_groups.Request
         | consumer_group_heartbeat.Request
+        | share_group_heartbeat.Request
     )
     GroupResponse = (
         join_group.Response
@@ -41,6 +46,7 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         | offset_delete.Response
         | delete_groups.Response
         | consumer_group_heartbeat.Response
+        | share_group_heartbeat.Response
     )
 else:
     GroupRequest = GroupResponse = object
@@ -48,13 +54,16 @@ else:
 __all__ = [
     "Append",
     "Ask",
+    "DeleteShareState",
     "Effect",
     "GroupRequest",
     "GroupResponse",
+    "InitializeShareState",
     "Match",
     "Now",
     "Record",
     "Reply",
+    "ShareState",
 ]
 
 
@@ -96,4 +105,37 @@ class Reply:
     response: GroupResponse
 
 
-Effect = Reply | Append | Match
+@dataclass(frozen=True, slots=True)
+class InitializeShareState:
+    """Have the share coordinator initialise the state of these partitions (indexes by topic id).
+
+    Then call `GroupShard.share_state_initialized` with those for which that worked.
+    """
+
+    group_id: str
+    topics: Mapping[bytes, frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteShareState:
+    """Have the share coordinator delete the state of these partitions (indexes by topic id)."""
+
+    group_id: str
+    topics: Mapping[bytes, frozenset[int]]
+
+
+class ShareState(NamedTuple):
+    """What a share group has state for.
+
+    Attributes:
+        error_code: GROUP_ID_NOT_FOUND, or the shard's own error.
+        is_empty: it has no members, so an administrator may change its state.
+        topics: name and partitions by topic id.
+    """
+
+    error_code: ErrorCode
+    is_empty: bool = True
+    topics: Mapping[bytes, tuple[str, frozenset[int]]] = MappingProxyType({})
+
+
+Effect = Reply | Append | Match | InitializeShareState | DeleteShareState

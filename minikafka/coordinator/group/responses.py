@@ -14,6 +14,7 @@ from minikafka.protocol.messages import (
     leave_group,
     offset_commit,
     offset_delete,
+    share_group_heartbeat,
     sync_group,
     txn_offset_commit,
 )
@@ -43,6 +44,8 @@ def refused(request: GroupRequest, api_version: int, error: ErrorCode) -> GroupR
             return delete_refused(request.groups_names, error)
         case consumer_group_heartbeat.Request():
             return heartbeat_refused(error)
+        case share_group_heartbeat.Request():
+            return share_group_heartbeat.Response(error_code=error)
         case _:
             assert_never(request)
 

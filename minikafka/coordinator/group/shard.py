@@ -40,6 +40,8 @@ from minikafka.protocol.messages import (
     leave_group,
     offset_commit,
     offset_delete,
+    share_group_describe,
+    share_group_heartbeat,
     sync_group,
     txn_offset_commit,
 )
@@ -57,7 +59,7 @@ from .consumer.requests import ConsumerRequests
 from .context import Replay, ShardContext, Timer, TimerKind
 from .decoding import UnknownKind, decode_entry
 from .descriptions import describe_consumer_group, describe_group, list_groups
-from .effects import Ask, Effect, Now
+from .effects import Ask, Effect, Now, ShareState
 from .group import GroupType
 from .offset_requests import OffsetRequests
 from .on_command import OnCommand
@@ -71,7 +73,13 @@ from .topics import GroupSettingsOf, Topics, TopicTable, default_settings
 _log = logging.getLogger(__name__)
 
 # Requests that need a group id; offsets may be committed under an empty one.
-_NEEDS_GROUP_ID = (join_group.Request, sync_group.Request, heartbeat.Request, leave_group.Request)
+_NEEDS_GROUP_ID = (
+    join_group.Request,
+    sync_group.Request,
+    heartbeat.Request,
+    leave_group.Request,
+    share_group_heartbeat.Request,
+)
 _REPLAY: dict[type[Entry], Replay] = {**CLASSIC_REPLAY, **CONSUMER_REPLAY, **SHARE_REPLAY}
 
 
@@ -142,6 +150,8 @@ class GroupShard:
                 self._cleanup.handle_delete(ask, request)
             case consumer_group_heartbeat.Request():
                 self._consumer.handle(ask, request)
+            case share_group_heartbeat.Request():
+                self._share.handle_heartbeat(ask, request)
             case _:
                 self._handle_classic(ask, request)
         return self._context.take_effects()
@@ -210,10 +220,37 @@ class GroupShard:
         """
         return list_groups(self._context, states, types)
 
+    def describe_share_group(self, group_id: str) -> share_group_describe.DescribedGroup:
+        """A share group, its members and what they read."""
+        return self._share.describe(group_id)
+
+    def share_state(self, group_id: str) -> ShareState:
+        """What a share group has state for, and whether an administrator may change it."""
+        return self._share.state(group_id)
+
+    def share_state_initialized(
+        self, group_id: str, topics: Mapping[bytes, frozenset[int]], now: Now
+    ) -> list[Effect]:
+        """The state of these partitions exists; that of others that were asked for does not."""
+        if self._context.phase is Phase.ACTIVE:
+            self._begin(now)
+            self._share.initialized(group_id, topics)
+        return self._context.take_effects()
+
+    def share_state_deleted(
+        self, group_id: str, topic_ids: Collection[bytes], now: Now
+    ) -> list[Effect]:
+        """The state of these topics is gone: a group that still reads them begins once more."""
+        if self._context.phase is Phase.ACTIVE:
+            self._begin(now)
+            self._share.deleted(group_id, topic_ids)
+        return self._context.take_effects()
+
     def on_topics_deleted(self, topics: Collection[str], now: Now) -> list[Effect]:
         if self._context.phase is Phase.ACTIVE:
             self._begin(now)
             self._cleanup.forget_topics(topics)
+            self._share.forget_topics(topics)
         return self._context.take_effects()
 
     def on_topics_changed(self, topics: Collection[str], now: Now) -> list[Effect]:

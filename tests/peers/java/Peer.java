@@ -22,12 +22,13 @@ public final class Peer {
         System.setOut(System.err);
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         try (Consuming consuming = new Consuming();
+                Sharing sharing = new Sharing();
                 Transacting transacting = new Transacting(consuming)) {
             for (String line = requests.readLine(); line != null; line = requests.readLine()) {
                 ObjectNode answer = JSON.createObjectNode();
                 try {
                     JsonNode request = JSON.readTree(line);
-                    answer.set("result", JSON.valueToTree(perform(request, consuming, transacting)));
+                    answer.set("result", JSON.valueToTree(perform(request, consuming, sharing, transacting)));
                 } catch (Exception failure) {
                     Throwable cause = failure instanceof ExecutionException ? failure.getCause() : failure;
                     answer.put("error", cause.getClass().getSimpleName());
@@ -38,8 +39,8 @@ public final class Peer {
         }
     }
 
-    private static Object perform(JsonNode request, Consuming consuming, Transacting transacting)
-            throws Exception {
+    private static Object perform(
+            JsonNode request, Consuming consuming, Sharing sharing, Transacting transacting) throws Exception {
         String operation = request.get("do").asText();
         String[] parts = operation.split("\\.");
         switch (parts[0]) {
@@ -47,6 +48,8 @@ public final class Peer {
                 return Producing.produce(request);
             case "consumer":
                 return consuming.perform(parts[1], request);
+            case "share":
+                return sharing.perform(parts[1], request);
             case "producer":
                 return transacting.perform(parts[1], request);
             case "admin":
