@@ -164,7 +164,7 @@ class Broker:
             peers=peers,
         )
         self.shares = SharePartitionService(
-            self.config,
+            self.settings,
             metadata=self.store,
             replicas=self.replicas,
             share_state=self.share_state,
@@ -172,6 +172,7 @@ class Broker:
         )
         self.groups = GroupService(
             self.config,
+            settings=self.settings,
             metadata=self.store,
             replicas=self.replicas,
             lifecycle=self.lifecycle,

@@ -2,8 +2,9 @@
 
 A group may set them before it exists, so they belong to a group id (KIP-848, KIP-932, KIP-1071).
 What it does not set, the broker's ``group.consumer.*``, ``group.share.*`` and ``group.streams.*``
-settings say. Others of those are bounds: a value outside them is refused when it is set, and if the
-bounds change afterwards, the nearest allowed value is effective.
+settings say, within the bounds or not. Others of those are bounds: a group's own value outside
+them is refused when it is set, and if the bounds change afterwards, the nearest allowed one is
+effective.
 """
 
 from __future__ import annotations
@@ -50,10 +51,9 @@ def group_value(
         broker_values: values of broker settings by Kafka name.
     """
     setting = GROUP_SETTINGS[name]
-    if name in overrides:
-        value = parse_setting(setting, overrides[name])
-    else:
-        value = broker_values.get(setting.broker_name or "", setting.default)
+    if name not in overrides:
+        return broker_values.get(setting.broker_name or "", setting.default)
+    value = parse_setting(setting, overrides[name])
     at_least, at_most = _limits(name, broker_values)
     if isinstance(value, int) and at_most is not None:
         value = min(value, at_most)

@@ -587,18 +587,6 @@ class BrokerConfig:
         False, "Allow transactions that wait for a decision without a timeout (KIP-939)."
     )
 
-    minikafka_group_share_auto_offset_reset: str = _setting(
-        "latest",
-        "Where a share group begins that never read a partition: Kafka's group setting "
-        "share.auto.offset.reset, for all groups.",
-        choices=("latest", "earliest"),
-    )
-    minikafka_group_share_isolation_level: str = _setting(
-        "read_uncommitted",
-        "Whether share groups read records of open and aborted transactions: Kafka's group setting "
-        "share.isolation.level, for all groups.",
-        choices=("read_uncommitted", "read_committed"),
-    )
     share_coordinator_state_topic_prune_interval_ms: int = _setting(
         300_000, "How often superseded records of __share_group_state are deleted.", 1
     )

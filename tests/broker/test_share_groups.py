@@ -25,7 +25,7 @@ from minikafka.protocol.messages import (
 )
 from minikafka.protocol.records import ControlType, decode_records, encode_batch, iter_batches
 from tests.kit.in_process import ClusterNode, running_broker, running_cluster
-from tests.kit.wire import WireClient, assigned, create_request
+from tests.kit.wire import WireClient, assigned, create_request, set_for_group
 
 ACCEPT, RELEASE = 1, 2
 SMALL = ("share.coordinator.state.topic.num.partitions=3", "offsets.topic.num.partitions=3")
@@ -201,9 +201,9 @@ async def test_a_fetch_acknowledges_before_it_acquires(tmp_path: Path) -> None:
 
 
 async def test_a_group_can_begin_at_the_start_of_the_log(tmp_path: Path) -> None:
-    earliest = "minikafka.group.share.auto.offset.reset=earliest"
-    async with running_broker(tmp_path, *SMALL, earliest) as under_test:
+    async with running_broker(tmp_path, *SMALL) as under_test:
         client = under_test.connect()
+        await set_for_group(client, "g", "share.auto.offset.reset", "earliest")
         await client.create_topic("t")
         await client.produce("t", b"a", b"b")
         find = find_coordinator.Request(key_type=0, coordinator_keys=["g"])
@@ -214,9 +214,9 @@ async def test_a_group_can_begin_at_the_start_of_the_log(tmp_path: Path) -> None
 
 
 async def test_records_of_aborted_transactions_are_passed_over(tmp_path: Path) -> None:
-    committed = "minikafka.group.share.isolation.level=read_committed"
-    async with running_broker(tmp_path, *SMALL, committed) as under_test:
+    async with running_broker(tmp_path, *SMALL) as under_test:
         client, broker = under_test.connect(), under_test.broker
+        await set_for_group(client, "g", "share.isolation.level", "read_committed")
         member = await begun(client, broker)
         batch = bytes(
             encode_batch(

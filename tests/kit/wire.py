@@ -16,6 +16,7 @@ from minikafka.protocol.messages import (
     create_topics,
     delete_records,
     delete_topics,
+    incremental_alter_configs,
     init_producer_id,
     list_offsets,
     metadata,
@@ -280,3 +281,14 @@ class WireClient(wire.TrioWire):
     ) -> fetch_api.PartitionData:
         request = fetch_request(topic, offset, partition=partition, max_wait_ms=max_wait_ms)
         return _fetched(await self.ask(request, _FETCH_VERSION, fetch_api.Response))
+
+
+async def set_for_group(client: WireClient, group_id: str, name: str, value: str) -> None:
+    """Give a group a setting of its own."""
+    config = incremental_alter_configs.AlterableConfig(name=name, config_operation=0, value=value)
+    group = incremental_alter_configs.Resource(
+        resource_type=32, resource_name=group_id, configs=[config]
+    )
+    request = incremental_alter_configs.Request(resources=[group])
+    answer = await client.ask(request, 1, incremental_alter_configs.Response)
+    assert answer.responses[0].error_code == ErrorCode.NONE, answer

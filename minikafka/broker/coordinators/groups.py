@@ -36,6 +36,7 @@ from ..control.metadata_store import MetadataStore
 from ..control.request_context import RequestContext
 from ..replicas.manager import ReplicaManager
 from ..replicas.partition import Partition, PartitionError
+from ..settings.effective import EffectiveSettings
 from ..system.clock import Clock
 from ..system.pace import Pace
 from ..system.randomness import RandomIds
@@ -74,6 +75,7 @@ class GroupService:
         self,
         config: BrokerConfig,
         *,
+        settings: EffectiveSettings,
         metadata: MetadataStore,
         replicas: ReplicaManager,
         lifecycle: Lifecycle,
@@ -95,8 +97,6 @@ class GroupService:
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
             offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
             share_group_max_size=config.group_share_max_size,
-            share_session_timeout_ms=config.group_share_session_timeout_ms,
-            share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
             consumer_max_size=config.group_consumer_max_size,
             consumer_assignors=config.group_consumer_assignors,
             allows_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
@@ -105,10 +105,7 @@ class GroupService:
         )
         self._metadata = metadata
         self._clock = clock
-        self._broker_settings = GroupSettings(
-            consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
-            consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
-        )
+        self._settings = settings
         self.runtime: ShardRuntime[GroupShard] = ShardRuntime(
             offsets_topic(config),
             ShardKind(
@@ -138,8 +135,13 @@ class GroupService:
 
     def group_settings(self, group_id: str) -> GroupSettings:
         """The settings of a group: its own (config resource GROUP), or those of this broker."""
-        del group_id  # no group has settings of its own yet
-        return self._broker_settings
+        value = self._settings.group_integer
+        return GroupSettings(
+            consumer_session_timeout_ms=value(group_id, "consumer.session.timeout.ms"),
+            consumer_heartbeat_interval_ms=value(group_id, "consumer.heartbeat.interval.ms"),
+            share_session_timeout_ms=value(group_id, "share.session.timeout.ms"),
+            share_heartbeat_interval_ms=value(group_id, "share.heartbeat.interval.ms"),
+        )
 
     def shard(self, group_id: str) -> GroupShard:
         """The loaded shard of a group.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from ...metadata.group_settings import group_value, group_values
@@ -20,6 +21,24 @@ class MetadataView(Protocol):
     def image(self) -> MetadataImage: ...
 
 
+class _BrokerValues(Mapping[str, Value]):
+    """The broker's settings, each computed when it is looked up."""
+
+    def __init__(self, value_of: Callable[[str], Value]) -> None:
+        self._value_of = value_of
+
+    def __getitem__(self, name: str) -> Value:
+        if name not in BROKER_SETTINGS:
+            raise KeyError(name)
+        return self._value_of(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(BROKER_SETTINGS)
+
+    def __len__(self) -> int:
+        return len(BROKER_SETTINGS)
+
+
 class EffectiveSettings:
     """This node's current settings; ``config`` has the static ones of defaults, files and flags."""
 
@@ -28,6 +47,7 @@ class EffectiveSettings:
         self._metadata = metadata
         # Kafka's precedence: this broker's dynamic value, the cluster's default, the static value.
         self._resources = (str(config.node_id), "")
+        self._broker_values = _BrokerValues(self._value)
 
     @property
     def image(self) -> MetadataImage:
@@ -71,10 +91,13 @@ class EffectiveSettings:
         """All settings of a group by Kafka name, as they are effective."""
         return group_values(self._metadata.image.group_settings(group_id), self.broker_values())
 
-    def group_integer(self, group_id: str, name: str) -> int:
-        """One numeric setting of a group, such as ``consumer.session.timeout.ms``."""
+    def group_value(self, group_id: str, name: str) -> Value:
+        """One setting of a group, such as ``consumer.session.timeout.ms``."""
         overrides = self._metadata.image.group_settings(group_id)
-        value = group_value(name, overrides, self.broker_values())
+        return group_value(name, overrides, self._broker_values)
+
+    def group_integer(self, group_id: str, name: str) -> int:
+        value = self.group_value(group_id, name)
         assert isinstance(value, int)
         return value
 

@@ -26,7 +26,6 @@ from ...coordinator.share.share_partition import (
     Persist,
     SharePartition,
 )
-from ...metadata.setting_table import BrokerConfig
 from ...protocol.errors import ErrorCode
 from ...storage.errors import LogError
 from ...storage.log import Log
@@ -35,6 +34,7 @@ from ..coordinators.runtime import PendingReply
 from ..coordinators.share_state import ShareStateService
 from ..replicas.manager import ReplicaManager
 from ..replicas.partition import Partition, PartitionError
+from ..settings.effective import EffectiveSettings
 from ..system.clock import Clock
 from .reading import read_batches
 from .sessions import ShareSession, ShareSessions
@@ -179,15 +179,15 @@ class SharePartitionService:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        settings: EffectiveSettings,
         *,
         metadata: MetadataStore,
         replicas: ReplicaManager,
         share_state: ShareStateService,
         clock: Clock,
     ) -> None:
-        self.sessions = ShareSessions(config.group_share_max_share_sessions)
-        self._config = config
+        self.sessions = ShareSessions(settings.config.group_share_max_share_sessions)
+        self._settings = settings
         self._metadata = metadata
         self._replicas = replicas
         self._share_state = share_state
@@ -204,17 +204,18 @@ class SharePartitionService:
 
     def settings_of(self, group_id: str) -> ShareSettings:
         """The settings of a share group."""
-        del group_id
-        config = self._config
+        integer = self._settings.group_integer
         limits = Limits(
-            config.group_share_partition_max_record_locks,
-            config.group_share_delivery_count_limit,
-            config.group_share_record_lock_duration_ms,
+            integer(group_id, "share.partition.max.record.locks"),
+            integer(group_id, "share.delivery.count.limit"),
+            integer(group_id, "share.record.lock.duration.ms"),
         )
+        value = self._settings.group_value
         return ShareSettings(
             limits,
-            config.minikafka_group_share_auto_offset_reset,
-            is_committed=config.minikafka_group_share_isolation_level == _READ_COMMITTED,
+            str(value(group_id, "share.auto.offset.reset")),
+            is_committed=value(group_id, "share.isolation.level") == _READ_COMMITTED,
+            may_renew=bool(value(group_id, "share.renew.acknowledge.enable")),
         )
 
     # --- finding and loading -------------------------------------------------------------------

@@ -30,8 +30,6 @@ class GroupConfig:
             high watermark before it is answered with COORDINATOR_NOT_AVAILABLE.
         offsets_retention_ms: ``offsets.retention.minutes``, in milliseconds.
         share_group_max_size: ``group.share.max.size``: members in one share group.
-        share_session_timeout_ms: ``group.share.session.timeout.ms``.
-        share_heartbeat_interval_ms: ``group.share.heartbeat.interval.ms``.
         consumer_max_size: ``group.consumer.max.size``; without a limit in Kafka by default.
         consumer_assignors: ``group.consumer.assignors``: names, the default first.
         allows_upgrade: ``group.consumer.migration.policy`` lets classic groups become consumer
@@ -52,8 +50,6 @@ class GroupConfig:
     offsets_retention_check_interval_ms: int = 600_000
     tombstones_per_append_max: int = 1_000
     share_group_max_size: int = 200
-    share_session_timeout_ms: int = 45_000
-    share_heartbeat_interval_ms: int = 5_000
     consumer_max_size: int = 10_000
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     allows_upgrade: bool = True

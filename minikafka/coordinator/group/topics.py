@@ -39,6 +39,8 @@ class GroupSettings(NamedTuple):
 
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
+    share_session_timeout_ms: int = 45_000
+    share_heartbeat_interval_ms: int = 5_000
 
 
 GroupSettingsOf = Callable[[str], GroupSettings]

@@ -15,7 +15,7 @@ from minikafka.protocol.messages import (
     find_coordinator,
 )
 from tests.kit.in_process import running_broker
-from tests.kit.wire import WireClient
+from tests.kit.wire import WireClient, set_for_group
 
 GROUP = "readers"
 
@@ -88,3 +88,12 @@ async def test_the_feature_is_finalized(tmp_path: Path) -> None:
         answer = await under_test.connect().ask(request, 4, api_versions.Response)
         levels = {one.name: one.max_version_level for one in answer.finalized_features}
         assert levels["group.version"] == 1
+
+
+async def test_a_group_has_an_interval_of_its_own(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await find(client)
+        await set_for_group(client, GROUP, "consumer.heartbeat.interval.ms", "7000")
+        joined = await join(client, subscribed_topic_names=["flights"])
+        assert joined.heartbeat_interval_ms == 7000

@@ -151,7 +151,9 @@ class ShareRequests:
         answer = share_group_heartbeat.Response(
             member_id=after.member_id,
             member_epoch=changes.epoch,
-            heartbeat_interval_ms=self._context.config.share_heartbeat_interval_ms,
+            heartbeat_interval_ms=self._context.settings_of(
+                group.group_id
+            ).share_heartbeat_interval_ms,
             assignment=_assignment(assigned) if is_news else None,
         )
         self._store(ask, entries, answer)
@@ -325,7 +327,8 @@ class ShareRequests:
 
     def _restart_session(self, group_id: str, member_id: str) -> None:
         timer = Timer(TimerKind.SHARE_SESSION, group_id, member_id)
-        self._context.start_timer(timer, self._context.config.share_session_timeout_ms)
+        settings = self._context.settings_of(group_id)
+        self._context.start_timer(timer, settings.share_session_timeout_ms)
 
     def fire(self, timer: Timer) -> None:
         """The session of a member has run out."""
