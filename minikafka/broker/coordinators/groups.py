@@ -98,7 +98,7 @@ class GroupService:
             offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
             share_group_max_size=config.group_share_max_size,
             consumer_max_size=config.group_consumer_max_size,
-            consumer_assignors=config.group_consumer_assignors,
+            consumer_assignors=config.group_consumer_assignors or ("uniform",),
             allows_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
             allows_downgrade=config.group_consumer_migration_policy
             in ("bidirectional", "downgrade"),
