@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from minikafka.testing import Broker
 from minikafka_client.sync import Producer
 from tests.spark.conftest import MakeTopic
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.usefixtures("java"), pytest.mark.slow, pytest.mark.timeout(300)]
 
 _SCRIPT = """
 import sys
@@ -41,8 +40,6 @@ finally:
 def test_a_registered_source_is_found_beside_a_driver_program_that_is_no_interpreter(
     broker: Broker, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs a Java runtime, and there is no java here")
     topic = make_topic()
     with Producer(broker.bootstrap) as producer:
         producer.send(topic, b"one")
