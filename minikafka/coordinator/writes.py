@@ -84,6 +84,11 @@ class PendingWrites(Generic[WriteT]):
         """The latest write that is not committed; None if there is none."""
         return next(reversed(self._writes.values()), None)
 
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether the shell has still to carry out an `Append`."""
+        return bool(self._unwritten)
+
     def new_id(self) -> int:
         self._last_id += 1
         return self._last_id

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from minikafka import testing
 from tests.interop.clients import CONFLUENT
@@ -24,7 +24,7 @@ from tests.interop.members import (
 )
 from tests.interop.test_groups import PARTITIONS, send_to_all
 from tests.kit.live import JudgedBroker
-from tests.kit.wire import MakeTopic
+from tests.kit.wire import MakeTopic, Wire
 
 pytestmark = pytest.mark.interop
 
@@ -116,8 +116,8 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(tmp_path: Path) -> None:
     with testing.cluster(
         3, {**HEARTBEATS, "offsets.topic.num.partitions": 1}, directory=tmp_path
     ) as nodes:
-        admin = AdminClient({"bootstrap.servers": nodes.bootstrap})
-        admin.create_topics([NewTopic("flights", PARTITIONS, 3)])["flights"].result()
+        with Wire(nodes.bootstrap.split(",")[0]) as wire:
+            wire.create_topic("flights", PARTITIONS, {})
         wanted = send_to_all(nodes.bootstrap, "flights", "before")
 
         def member() -> Member:

@@ -56,7 +56,11 @@ def java(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[Java
 @pytest.fixture(scope="session")
 def our_broker(tmp_path_factory: pytest.TempPathFactory) -> Generator[JudgedBroker]:
     """`minikafka serve`, one for each process."""
-    settings = {"group.min.session.timeout.ms": "1000"}
+    settings = {
+        "group.min.session.timeout.ms": "1000",
+        "group.consumer.min.heartbeat.interval.ms": "200",
+        "group.consumer.heartbeat.interval.ms": "200",
+    }
     with JudgedBroker(tmp_path_factory.mktemp("minikafka"), settings) as broker:
         yield broker
 

@@ -157,6 +157,30 @@ def test_java_members_share_partitions(
         assert len(first.received) == 40
 
 
+def test_java_members_of_the_consumer_protocol_share_partitions(
+    java: JavaClients, ours: str, name: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(6)
+
+    def member(client: str, **settings: object) -> JavaConsumer:
+        return java.consumer(client, ours, group_id=name, topics=[topic], **settings)
+
+    with member("a", group_protocol="consumer", group_instance_id="a") as first:
+        wait_until_shared([first], [6])
+        java.produce_any(ours, topic, [{"partition": n, "value": str(n)} for n in range(6)])
+        work_until(lambda: len(first.received) == 6, first.poll, what="all records")
+        first.ask("commit")
+        with member("b", group_protocol="consumer") as second:
+            wait_until_shared([first, second], [3, 3])
+            with member("c", heartbeat_interval_ms=200) as classic:
+                wait_until_shared([first, second, classic], [2, 2, 2])
+            wait_until_shared([first, second], [3, 3])
+        wait_until_shared([first], [6])
+        offsets = java.admin(ours, "group_offsets", group=name)
+        assert offsets == {f"{topic}:{partition}": 1 for partition in range(6)}
+    assert len(first.received) == 6
+
+
 def wait_until_shared(members: list[JavaConsumer], sizes: list[int]) -> None:
     work_until(
         lambda: sorted(len(each.assignment) for each in members) == sizes,

@@ -98,7 +98,7 @@ class GroupService:
             share_session_timeout_ms=config.group_share_session_timeout_ms,
             share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
             consumer_max_size=config.group_consumer_max_size,
-            consumer_assignors=config.group_consumer_assignors,
+            consumer_assignors=config.group_consumer_assignors or ("uniform",),
             allows_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
             allows_downgrade=config.group_consumer_migration_policy
             in ("bidirectional", "downgrade"),

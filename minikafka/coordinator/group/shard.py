@@ -272,7 +272,10 @@ class GroupShard:
         return self._context.timers.deadline()
 
     def expire(self, now: Now) -> list[Effect]:
-        """Fire all timers that are due; calling it early does nothing.
+        """Fire timers that are due; calling it early does nothing.
+
+        Stops after one that has something to write, because the next decision has to see that;
+        `deadline` is in the past then, so that this is called again.
 
         Raises:
             RuntimeError: an earlier `Append` was not carried out.
@@ -280,6 +283,8 @@ class GroupShard:
         self._begin(now)
         while (timer := self._context.timers.pop_due(now.monotonic_s)) is not None:
             self._fire(timer)
+            if self._context.writes.has_unwritten:
+                break
         return self._context.take_effects()
 
     def _fire(self, timer: Timer) -> None:

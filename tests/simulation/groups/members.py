@@ -56,7 +56,7 @@ class Member:
         self.is_alive = True
         self.is_stuck = False
         self._sent = 0
-        self._heard_s = 0.0
+        self._heard_s = -SESSION_S
         self._told: dict[str, Any] | None = None
         self._commits_open = 0
         self._is_finishing = False

@@ -107,7 +107,10 @@ class Coordinator:
         self._committed = kept
         self.is_up = False
         self.terms += 1
-        self._world.after(self._world.dice.uniform(0.05, 3.0), self._load)
+        self._world.after(self._world.dice.uniform(0.05, 3.0), self._take_over)
+
+    def _take_over(self) -> None:
+        self._load()
 
     @property
     def group(self) -> ConsumerGroup | None:

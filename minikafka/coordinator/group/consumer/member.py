@@ -94,8 +94,8 @@ class ConsumerMember:
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
-    assigned: Partitions = field(default_factory=dict)
-    revoking: Partitions = field(default_factory=dict)
+    assigned: Partitions = field(default_factory=lambda: NOTHING)
+    revoking: Partitions = field(default_factory=lambda: NOTHING)
 
     @property
     def is_classic(self) -> bool:

@@ -365,6 +365,21 @@ def test_regular_expressions_are_matched_again_after_a_restart() -> None:
     assert shell.restart().epochs()[0] == 2
 
 
+def test_members_that_die_together_take_their_expression_with_them() -> None:
+    shell = ConsumerShell(World(flights=2, fleet=1))
+    for name in ("A", "B"):
+        shell.join_consumers(name, regex="fl.*")
+    shell.advance(SESSION_S - 5)
+    shell.join_consumers("C", "flights")
+    epoch = shell.epochs()[0]
+    shell.advance(10)
+    assert shell.epochs() == (epoch + 2, epoch, {"C": epoch})
+    log = len(shell.log)
+    shell.world.create("flotilla", 1)
+    shell.topics_changed("flotilla")
+    assert len(shell.log) == log
+
+
 def test_an_expression_that_nobody_uses_is_forgotten() -> None:
     shell = ConsumerShell(World(flights=2))
     shell.join_consumers("A", regex="fl.*")
