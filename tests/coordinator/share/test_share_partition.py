@@ -191,3 +191,52 @@ def test_everybody_is_answered_when_the_leader_changes() -> None:
         Acknowledged("later", ErrorCode.NOT_LEADER_OR_FOLLOWER),
         Available(),
     ]
+
+
+def test_types_may_differ_within_a_batch() -> None:
+    share = partition()
+    take(share, LogBatch(0, 5))
+    assert say(share, 0, 5, ACCEPT, ACCEPT, RELEASE, REJECT, REJECT, ACCEPT) is None
+    share.persisted(1, ErrorCode.NONE, 0.0)
+    assert share.states() == [
+        StateBatch(2, 2, AVAILABLE, 1),
+        StateBatch(3, 4, RecordState.ARCHIVED, 1),
+        StateBatch(5, 5, RecordState.ACKNOWLEDGED, 1),
+    ]
+
+
+def test_a_renewed_lock_begins_once_more_without_a_write() -> None:
+    share = partition(lock_duration_ms=1000)
+    take(share, LogBatch(0, 0))
+    renew = AcknowledgementBatch(0, 0, [AcknowledgeType.RENEW])
+    assert share.acknowledge("m", [renew], "t", 0.9) == [Acknowledged("t", ErrorCode.NONE)]
+    assert share.expire(1.5) == []
+    assert Available() in share.expire(1.9)
+
+
+def test_a_first_start_is_stored() -> None:
+    share = SharePartition(7, log_end_offset=7, limits=Limits())
+    assert share.save_start() == [Persist(1, 7, (), 0)]
+    assert share.persisted(1, ErrorCode.NONE, 0.0) == []
+    assert share.persisted(1, ErrorCode.NONE, 0.0) == []
+
+
+def test_compaction_may_remove_what_was_released() -> None:
+    share = partition()
+    take(share, LogBatch(0, 9))
+    say(share, 0, 1, ACCEPT)
+    share.persisted(1, ErrorCode.NONE, 0.0)
+    share.release_member("m")
+    assert take(share, LogBatch(4, 5), LogBatch(8, 8)) == [Acquired(4, 5, 2), Acquired(8, 8, 2)]
+    assert share.states()[0] == StateBatch(4, 5, ACQUIRED, 2)
+
+
+def test_a_lock_that_ran_out_during_a_failed_write_is_released() -> None:
+    share = partition(lock_duration_ms=1000)
+    take(share, LogBatch(0, 0))
+    say(share, 0, 0, ACCEPT)
+    assert share.expire(2.0) == []
+    effects = share.persisted(1, ErrorCode.COORDINATOR_NOT_AVAILABLE, 2.0)
+    assert Acknowledged("t", ErrorCode.COORDINATOR_NOT_AVAILABLE) in effects
+    assert Available() in effects
+    assert share.states() == [StateBatch(0, 0, AVAILABLE, 1)]

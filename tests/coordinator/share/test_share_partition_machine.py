@@ -305,4 +305,4 @@ def _released(entry: Entry) -> Entry:
 
 
 TestSharePartition = SharePartitionMachine.TestCase
-TestSharePartition.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestSharePartition.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -83,6 +83,12 @@ class Shell:
                 done = self.shard.share_state_initialized(effect.group_id, effect.topics, self.now)
                 self.carry_out(done)
 
+    def pass_time(self, until: float) -> None:
+        """Let the timers fire that are due by then."""
+        self.now = Now(until, self.now.wall_ms)
+        while (deadline := self.shard.deadline()) is not None and deadline <= until:
+            self.carry_out(self.shard.expire(self.now))
+
     def ask(self, request: Any, version: int = 1) -> Any:
         self.carry_out(self.shard.handle(Ask(request, version, "app", "/host", "t"), self.now))
         return self.replies.pop()
@@ -172,8 +178,7 @@ def test_what_a_member_had_goes_to_the_others(shell: Shell, ends: str) -> None:
     else:
         shell.now = Now(44.0, shell.now.wall_ms)
         shell.beat("b", epoch)
-        shell.now = Now(46.0, shell.now.wall_ms)
-        shell.carry_out(shell.shard.expire(shell.now))
+        shell.pass_time(46.0)
     assert shell.beat("a", 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     shell.beat("b", epoch)
     assert shell.assigned() == {"b": {FLIGHTS: [0, 1, 2, 3]}}
@@ -186,8 +191,7 @@ def test_a_restarted_coordinator_knows_everything(shell: Shell) -> None:
     assert restarted.shard.describe_share_group("g") == shell.shard.describe_share_group("g")
     assert restarted.shard.share_state("g") == shell.shard.share_state("g")
     assert restarted.beat("b", epoch).error_code == ErrorCode.NONE
-    restarted.now = Now(50.0, restarted.now.wall_ms)
-    restarted.carry_out(restarted.shard.expire(restarted.now))
+    restarted.pass_time(50.0)
     assert restarted.shard.describe_share_group("g").group_state == "Empty"
 
 
