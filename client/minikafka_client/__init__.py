@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from minikafka_client.types import ProducerState as ProducerState
     from minikafka_client.types import RecordMetadata as RecordMetadata
     from minikafka_client.types import RecoveredTransaction as RecoveredTransaction
+    from minikafka_client.types import SubscriptionPattern as SubscriptionPattern
     from minikafka_client.types import TopicDescription as TopicDescription
     from minikafka_client.types import TopicPartition as TopicPartition
     from minikafka_client.types import TransactionDescription as TransactionDescription
@@ -124,8 +125,9 @@ _HOMES = {
         "ConsumerRecord CreatedTopic GroupDescription GroupListing GroupMetadata "
         "HangingTransaction IsolationLevel LogDirDescription MemberDescription NewTopic "
         "OffsetAndMetadata OffsetAndTimestamp PartitionDescription PreparedTransactionState "
-        "ProducerRecord ProducerState RecordMetadata RecoveredTransaction TopicDescription "
-        "TopicPartition TransactionDescription TransactionListing TransactionOutcome"
+        "ProducerRecord ProducerState RecordMetadata RecoveredTransaction SubscriptionPattern "
+        "TopicDescription TopicPartition TransactionDescription TransactionListing "
+        "TransactionOutcome"
     ),
 }
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

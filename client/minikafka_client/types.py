@@ -6,6 +6,7 @@ All of them are immutable. Offsets count records, timestamps are milliseconds si
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple
@@ -40,6 +41,21 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """Topics by a regular expression that the broker evaluates (KIP-848).
+
+    Attributes:
+        pattern: in RE2's syntax; it has to match the whole name of a topic.
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        if not self.pattern:
+            raise ValueError("a SubscriptionPattern is empty; '.*' matches every topic")
 
 
 class OffsetAndMetadata(NamedTuple):
