@@ -121,6 +121,50 @@ class ConsumerRecord(NamedTuple, Generic[Key, Value]):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
+class ShareRecord(NamedTuple, Generic[Key, Value]):
+    """A record as a share consumer gets it; ``delivery_count`` is 1 for the first delivery."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: Key | None
+    value: Value | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    delivery_count: int
+
+
+class Acknowledgement(Enum):
+    """What a share consumer says of a record (KIP-932).
+
+    Wherever one is expected, its value is accepted too.
+
+    - ACCEPT: it was processed.
+    - RELEASE: it should be delivered again, to whichever consumer.
+    - REJECT: it cannot be processed, and should not be delivered again.
+    - RENEW: it is still being worked on; its lock starts again (KIP-1222).
+    """
+
+    ACCEPT = "accept"
+    RELEASE = "release"
+    REJECT = "reject"
+    RENEW = "renew"
+
+
+AcknowledgementName = Literal["accept", "release", "reject", "renew"]
+
+
+class ShareAcquireMode(Enum):
+    """How many records a fetch of a share consumer acquires (KIP-1206).
+
+    BATCH_OPTIMIZED acquires whole batches, which may be more than asked for; RECORD_LIMIT never
+    more.
+    """
+
+    BATCH_OPTIMIZED = 0
+    RECORD_LIMIT = 1
+
+
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 

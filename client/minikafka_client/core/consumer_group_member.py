@@ -38,7 +38,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol, cast
 
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages import consumer_group_heartbeat
+from minikafka.protocol.messages import consumer_group_heartbeat, share_group_heartbeat
 from minikafka.protocol.schema import Request, Response
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.core.cluster import Cluster
@@ -124,6 +124,18 @@ def consumer_heartbeat(
         subscribed_topic_regex=said.pattern,
         server_assignor=config.server_assignor if said.is_everything else None,
         topic_partitions=owned,
+    )
+
+
+def share_heartbeat(
+    config: HeartbeatConfig, member_id: str, member_epoch: int, said: Said
+) -> share_group_heartbeat.Request:
+    return share_group_heartbeat.Request(
+        group_id=config.group_id,
+        member_id=member_id,
+        member_epoch=member_epoch,
+        rack_id=config.rack_id if said.is_everything else None,
+        subscribed_topic_names=None if said.topics is None else list(said.topics),
     )
 
 
