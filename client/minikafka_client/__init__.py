@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from minikafka_client.types import ProducerState as ProducerState
     from minikafka_client.types import RecordMetadata as RecordMetadata
     from minikafka_client.types import RecoveredTransaction as RecoveredTransaction
+    from minikafka_client.types import ShareGroupOffset as ShareGroupOffset
     from minikafka_client.types import ShareRecord as ShareRecord
     from minikafka_client.types import SubscriptionPattern as SubscriptionPattern
     from minikafka_client.types import TopicDescription as TopicDescription
@@ -130,8 +131,8 @@ _HOMES = {
         "ConsumerRecord CreatedTopic GroupDescription GroupListing GroupMetadata "
         "HangingTransaction IsolationLevel LogDirDescription MemberDescription NewTopic "
         "OffsetAndMetadata OffsetAndTimestamp PartitionDescription PreparedTransactionState "
-        "ProducerRecord ProducerState RecordMetadata RecoveredTransaction ShareRecord "
-        "SubscriptionPattern "
+        "ProducerRecord ProducerState RecordMetadata RecoveredTransaction ShareGroupOffset "
+        "ShareRecord SubscriptionPattern "
         "TopicDescription TopicPartition TransactionDescription TransactionListing "
         "TransactionOutcome"
     ),

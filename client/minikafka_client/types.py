@@ -295,7 +295,17 @@ class GroupListing(NamedTuple):
 
 
 class MemberDescription(NamedTuple):
-    """A member of a group, its subscription and its assignment."""
+    """A member of a group, its subscription and its assignment.
+
+    Attributes:
+        topics: those that it subscribes to by name.
+        assignment: the partitions that it has now.
+        member_epoch: -1 in a classic group.
+        target_assignment: what it will have when the group has settled; empty unless the group is
+            of KIP-848's protocol.
+        topic_pattern: the regular expression that it subscribes to, if any.
+        rack_id: where it is; None if it does not say.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -303,10 +313,21 @@ class MemberDescription(NamedTuple):
     client_host: str
     topics: tuple[str, ...]
     assignment: tuple[TopicPartition, ...]
+    member_epoch: int = -1
+    target_assignment: tuple[TopicPartition, ...] = ()
+    topic_pattern: str | None = None
+    rack_id: str | None = None
 
 
 class GroupDescription(NamedTuple):
-    """A group: state (Stable, Empty, Dead, ...), assignor and members."""
+    """A group: state (Stable, Empty, Dead, ...), assignor and members.
+
+    Attributes:
+        type: ``"Classic"``, ``"Consumer"`` (KIP-848) or ``"Share"`` (KIP-932).
+        group_epoch: rises with every change of members, subscriptions or topics; -1 in a classic
+            group.
+        assignment_epoch: the group epoch for which partitions were divided last.
+    """
 
     group_id: str
     state: str
@@ -314,6 +335,20 @@ class GroupDescription(NamedTuple):
     assignor: str
     members: tuple[MemberDescription, ...]
     coordinator: int
+    type: str = "Classic"
+    group_epoch: int = -1
+    assignment_epoch: int = -1
+
+
+class ShareGroupOffset(NamedTuple):
+    """Where a share group's partition starts: everything before it was processed, or given up.
+
+    ``lag`` is how many records are not processed yet; None if the broker does not say.
+    """
+
+    offset: int
+    leader_epoch: int = -1
+    lag: int | None = None
 
 
 class BrokerDescription(NamedTuple):

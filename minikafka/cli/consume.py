@@ -26,10 +26,17 @@ _COMMIT_PATIENCE_S: Final = 5
 @click.option(
     "--from-beginning",
     is_flag=True,
-    help="Start at the oldest record; with --group, only where it has no committed offset.",
+    help="Start at the oldest record; with --group, only where it has no committed offset; with "
+    "--share, where the group has not begun (sets its share.auto.offset.reset).",
 )
 @click.option(
     "--group", "group_id", metavar="GROUP", help="Join this consumer group, and commit offsets."
+)
+@click.option(
+    "--share",
+    "share_group_id",
+    metavar="GROUP",
+    help="Take records of this share group (a queue), and accept those that were printed.",
 )
 @click.option(
     "--partition",
@@ -70,6 +77,7 @@ async def command(
     topics: tuple[str, ...],
     from_beginning: bool,
     group_id: str | None,
+    share_group_id: str | None,
     partitions: tuple[int, ...],
     max_records: int | None,
     timeout_s: float | None,
@@ -80,7 +88,8 @@ async def command(
     r"""Print the records of topics until Ctrl-C, --max-records or --timeout.
 
     With --json, each record is a line of JSON; bytes that are not UTF-8 become
-    {"base64": "..."}. With --group, only offsets of records that were printed are committed.
+    {"base64": "..."}. With --group, only offsets of records that were printed are committed. With
+    --share, other consumers of the group take records of the same partitions.
 
     \b
     Placeholders of --format: {topic} {partition} {offset} {timestamp} (UTC)
@@ -90,6 +99,7 @@ async def command(
     Examples:
       minikafka consume orders --from-beginning
       minikafka consume orders --group billing --max-records 100
+      minikafka consume jobs --share workers --max-records 1
       minikafka consume orders --format '{key}\t{value}' --timeout 5
       minikafka consume orders --json --from-beginning | jq .offset
     """
@@ -101,14 +111,30 @@ async def command(
 
     if group_id is not None and partitions:
         raise click.UsageError("--group and --partition exclude each other: a group assigns them")
+    if share_group_id is not None and (
+        group_id or partitions or isolation_level != "read_uncommitted"
+    ):
+        raise click.UsageError(
+            "--share excludes --group, --partition and --isolation-level, which is a setting of a "
+            "share group (share.isolation.level)"
+        )
     render = _format(target, template, delimiter)
     printer = RecordPrinter(
         render, max_records=max_records, timeout_s=timeout_s, commits=bool(group_id)
     )
     async with connected(target) as admin:
         await require_topics(admin, topics)
-        wanted = [] if group_id else await _partitions_of(admin, topics, partitions)
+        has_group = bool(group_id or share_group_id)
+        if share_group_id is not None and from_beginning:
+            await _begin_with_the_oldest(admin, share_group_id)
+        wanted = [] if has_group else await _partitions_of(admin, topics, partitions)
     stop = Stop()
+    if share_group_id is not None:
+        from .share_records import print_shared
+
+        await print_shared(target, topics, share_group_id, printer, stop)
+        _check_end(printer, stop, max_records, timeout_s)
+        return
     async with Consumer(
         target.bootstrap,
         group_id=group_id,
@@ -154,6 +180,13 @@ def _check_end(
             f"{printer.printed} of {count_of(max_records, 'record')} arrived, then none for "
             f"{timeout_s} s (--timeout)"
         )
+
+
+async def _begin_with_the_oldest(admin: AdminClient, share_group_id: str) -> None:
+    from minikafka_client import ConfigChange, ConfigResource, ConfigResourceType
+
+    group = ConfigResource(ConfigResourceType.GROUP, share_group_id)
+    await admin.alter_configs({group: [ConfigChange("share.auto.offset.reset", "earliest")]})
 
 
 async def _partitions_of(
