@@ -80,8 +80,8 @@ class ConsumerConfig:
         group_id: the consumer group; None reads without one (`assign` only, no commits).
         group_instance_id: a name that makes the member static (KIP-345).
         group_protocol: ``"consumer"`` lets the coordinator divide the partitions (KIP-848; it needs
-            Kafka 4.0). All members of a group should have the same one. ``"classic"`` stays the default
-            until it is no longer Kafka's (5.0).
+            Kafka 4.0). All members of a group should have the same one. ``"classic"`` stays the
+            default until it is no longer Kafka's (5.0).
         group_remote_assignor: how the coordinator divides them: ``"uniform"`` or ``"range"``; None
             leaves it to the broker. Only for the ``"consumer"`` protocol.
         auto_offset_reset: where to start without a committed offset.

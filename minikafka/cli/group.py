@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         TopicPartition,
     )
 
+SHARE: Final = "Share"
 _DEAD: Final = "Dead"
 _RESETTABLE_STATES: Final = ("Empty", _DEAD)
 
@@ -110,19 +111,15 @@ async def describe(target: Target, group_ids: tuple[str, ...]) -> None:
         print_json({"groups": documents})
         return
     for document in documents:
-        if document["type"] == "Share":
-            from .share_group import print_document
-
-            print_document(document)
+        if document["type"] == SHARE:
+            print_share_group(document)
         else:
             _print_group(document)
 
 
 async def _document_of_any(admin: AdminClient, group: GroupDescription) -> dict[str, Any]:
-    if group.type == "Share":
-        from .share_group import document
-
-        return await document(admin, group)
+    if group.type == SHARE:
+        return await share_document(admin, group)
     return await _document(admin, group)
 
 
@@ -260,6 +257,59 @@ def _short_assignment(assignment: Iterable[Mapping[str, Any]]) -> str | None:
     for entry in assignment:
         numbers.setdefault(entry["topic"], []).append(entry["partition"])
     return " ".join(f"{topic}:{','.join(map(str, its))}" for topic, its in numbers.items()) or None
+
+
+async def share_document(admin: AdminClient, group: GroupDescription) -> dict[str, Any]:
+    """What ``describe --json`` prints of a share group."""
+    offsets = await admin.list_share_group_offsets(group.group_id)
+    lags = [each.lag for each in offsets.values() if each.lag is not None]
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "assignor": group.assignor,
+        "coordinator": group.coordinator,
+        "epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "lag": sum(lags) if len(lags) == len(offsets) else None,
+        "members": [
+            {
+                "member": member.member_id,
+                "epoch": member.member_epoch,
+                "client_id": member.client_id,
+                "host": member.client_host,
+                "topics": list(member.topics),
+                "assignment": [
+                    {"topic": topic, "partition": number} for topic, number in member.assignment
+                ],
+            }
+            for member in group.members
+        ],
+        "partitions": [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "start_offset": each.offset,
+                "lag": each.lag,
+            }
+            for partition, each in sorted(offsets.items())
+        ],
+    }
+
+
+def print_share_group(document: Mapping[str, Any]) -> None:
+    """The same as tables."""
+    facts = [document["group"], "share", document["state"], f"lag {document['lag']}"]
+    facts += [f"epoch {document['epoch']}", f"coordinator {document['coordinator']}"]
+    print_table(
+        ["topic", "partition", "start", "lag"],
+        [
+            [row["topic"], row["partition"], row["start_offset"], row["lag"]]
+            for row in document["partitions"]
+        ],
+        title="  ".join(facts),
+    )
+    print_members(document["members"])
 
 
 @dataclass(frozen=True, slots=True)

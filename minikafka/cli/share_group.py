@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from .failure import CommandFailed
-from .group import Moment, delete_all, partitions_named, print_members, unknown_group
+from .group import (
+    SHARE,
+    Moment,
+    delete_all,
+    partitions_named,
+    print_share_group,
+    share_document,
+    unknown_group,
+)
 from .output import note, print_json, print_table
 from .target import Target, client_command, connected
 
 if TYPE_CHECKING:
     from minikafka_client import AdminClient, GroupDescription
-
-_SHARE: Final = "Share"
 
 
 @click.group("share-group")
@@ -58,77 +63,24 @@ async def describe(target: Target, group_ids: tuple[str, ...]) -> None:
     """
     async with connected(target) as admin:
         groups = [await _require(admin, group_id) for group_id in group_ids]
-        documents = [await document(admin, group) for group in groups]
+        documents = [await share_document(admin, group) for group in groups]
     if target.as_json:
         print_json({"groups": documents})
         return
     for each in documents:
-        print_document(each)
+        print_share_group(each)
 
 
 async def _require(admin: AdminClient, group_id: str) -> GroupDescription:
     group = (await admin.describe_groups([group_id]))[group_id]
     if group.state == "Dead":
         raise await unknown_group(admin, group_id)
-    if group.type != _SHARE:
+    if group.type != SHARE:
         raise CommandFailed(
             f"group {group_id!r} is no share group but a {group.type.lower()} one; "
             f"use `minikafka group`"
         )
     return group
-
-
-async def document(admin: AdminClient, group: GroupDescription) -> dict[str, Any]:
-    """What ``describe --json`` prints of a share group."""
-    offsets = await admin.list_share_group_offsets(group.group_id)
-    lags = [each.lag for each in offsets.values() if each.lag is not None]
-    return {
-        "group": group.group_id,
-        "type": group.type,
-        "state": group.state,
-        "assignor": group.assignor,
-        "coordinator": group.coordinator,
-        "epoch": group.group_epoch,
-        "assignment_epoch": group.assignment_epoch,
-        "lag": sum(lags) if len(lags) == len(offsets) else None,
-        "members": [
-            {
-                "member": member.member_id,
-                "epoch": member.member_epoch,
-                "client_id": member.client_id,
-                "host": member.client_host,
-                "topics": list(member.topics),
-                "assignment": [
-                    {"topic": topic, "partition": number} for topic, number in member.assignment
-                ],
-            }
-            for member in group.members
-        ],
-        "partitions": [
-            {
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "start_offset": each.offset,
-                "lag": each.lag,
-            }
-            for partition, each in sorted(offsets.items())
-        ],
-    }
-
-
-def print_document(document: Mapping[str, Any]) -> None:
-    """The same as tables."""
-    facts = [document["group"], "share", document["state"], f"lag {document['lag']}"]
-    facts += [f"epoch {document['epoch']}", f"coordinator {document['coordinator']}"]
-    print_table(
-        ["topic", "partition", "start", "lag"],
-        [
-            [row["topic"], row["partition"], row["start_offset"], row["lag"]]
-            for row in document["partitions"]
-        ],
-        title="  ".join(facts),
-    )
-    print_members(document["members"])
 
 
 @command.command("reset-offsets")

@@ -16,6 +16,7 @@ COMMANDS = [
     "produce",
     "consume",
     "group",
+    "share-group",
     "transaction",
     "cluster",
     "quorum",
@@ -73,7 +74,7 @@ def _command(path: list[str]) -> click.Command:
     [
         path
         for path in all_commands()
-        if path[0] in {"topic", "group", "transaction"} and len(path) == 2
+        if path[0] in {"topic", "group", "share-group", "transaction"} and len(path) == 2
     ]
     + [["produce"], ["consume"]],
     ids=" ".join,
