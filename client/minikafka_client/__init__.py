@@ -61,10 +61,12 @@ if TYPE_CHECKING:
     from minikafka_client.trio_api.delivery import Deliveries as Deliveries
     from minikafka_client.trio_api.delivery import Delivery as Delivery
     from minikafka_client.trio_api.producer import Producer as Producer
+    from minikafka_client.trio_api.share_consumer import ShareConsumer as ShareConsumer
     from minikafka_client.trio_api.transactions import Transaction as Transaction
     from minikafka_client.types import EARLIEST as EARLIEST
     from minikafka_client.types import LATEST as LATEST
     from minikafka_client.types import MAX_TIMESTAMP as MAX_TIMESTAMP
+    from minikafka_client.types import Acknowledgement as Acknowledgement
     from minikafka_client.types import AutoOffsetReset as AutoOffsetReset
     from minikafka_client.types import BrokerDescription as BrokerDescription
     from minikafka_client.types import ClusterDescription as ClusterDescription
@@ -92,6 +94,9 @@ if TYPE_CHECKING:
     from minikafka_client.types import ProducerState as ProducerState
     from minikafka_client.types import RecordMetadata as RecordMetadata
     from minikafka_client.types import RecoveredTransaction as RecoveredTransaction
+    from minikafka_client.types import ShareGroupOffset as ShareGroupOffset
+    from minikafka_client.types import ShareRecord as ShareRecord
+    from minikafka_client.types import SubscriptionPattern as SubscriptionPattern
     from minikafka_client.types import TopicDescription as TopicDescription
     from minikafka_client.types import TopicPartition as TopicPartition
     from minikafka_client.types import TransactionDescription as TransactionDescription
@@ -104,6 +109,7 @@ _HOMES = {
     "trio_api.consumer": "Consumer",
     "trio_api.delivery": "Deliveries Delivery",
     "trio_api.producer": "Producer",
+    "trio_api.share_consumer": "ShareConsumer",
     "trio_api.transactions": "Transaction",
     "errors": (
         "AuthenticationError BrokerError BufferFullError ClosedError CommitFailedError "
@@ -119,13 +125,16 @@ _HOMES = {
         "PartitionStatistics ProducerStatistics Rates"
     ),
     "types": (
-        "EARLIEST LATEST MAX_TIMESTAMP AutoOffsetReset BrokerDescription ClusterDescription "
+        "EARLIEST LATEST MAX_TIMESTAMP Acknowledgement AutoOffsetReset BrokerDescription "
+        "ClusterDescription "
         "ConfigChange ConfigEntry ConfigOperation ConfigResource ConfigResourceType ConfigSource "
         "ConsumerRecord CreatedTopic GroupDescription GroupListing GroupMetadata "
         "HangingTransaction IsolationLevel LogDirDescription MemberDescription NewTopic "
         "OffsetAndMetadata OffsetAndTimestamp PartitionDescription PreparedTransactionState "
-        "ProducerRecord ProducerState RecordMetadata RecoveredTransaction TopicDescription "
-        "TopicPartition TransactionDescription TransactionListing TransactionOutcome"
+        "ProducerRecord ProducerState RecordMetadata RecoveredTransaction ShareGroupOffset "
+        "ShareRecord SubscriptionPattern "
+        "TopicDescription TopicPartition TransactionDescription TransactionListing "
+        "TransactionOutcome"
     ),
 }
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

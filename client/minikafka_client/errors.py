@@ -350,6 +350,17 @@ _ADVICE: Mapping[ErrorCode, str] = {
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "use another compression, or a newer broker",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "run fewer members, or raise the broker's group.max.size",
     ErrorCode.FENCED_INSTANCE_ID: "stop the other member with this group_instance_id",
+    ErrorCode.FENCED_MEMBER_EPOCH: "rejoin the group",
+    ErrorCode.STALE_MEMBER_EPOCH: "commit again under the member's new epoch",
+    ErrorCode.UNRELEASED_INSTANCE_ID: (
+        "stop the other member with this group_instance_id, or wait until its session ends"
+    ),
+    ErrorCode.UNSUPPORTED_ASSIGNOR: "set group_remote_assignor to one that the broker has",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "write the pattern in RE2's syntax",
+    ErrorCode.INVALID_RECORD_STATE: (
+        "the record is no longer this consumer's: its lock has expired, or it was acknowledged"
+    ),
+    ErrorCode.SHARE_SESSION_LIMIT_REACHED: "run fewer share consumers, or raise the broker's limit",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that subscribe to the topic",
     ErrorCode.INVALID_RECORD: "a compacted topic needs a key in every record",
     ErrorCode.PRODUCER_FENCED: "another producer with this transactional id took over",

@@ -300,7 +300,7 @@ _CONSUMER: Final[dict[str, _Property]] = {
     **_same_names(
         _text,
         """
-            group.id group.instance.id client.rack
+            group.id group.instance.id group.remote.assignor client.rack
         """,
     ),
     **_same_names(
@@ -319,6 +319,7 @@ _CONSUMER: Final[dict[str, _Property]] = {
     ),
     "auto.offset.reset": _Property("auto_offset_reset", _offset_reset),
     "auto.commit.enable": _Property("enable_auto_commit", _boolean),
+    "group.protocol": _Property("group_protocol", _lower),
     "isolation.level": _Property("isolation_level", _lower),
     "partition.assignment.strategy": _Property("partition_assignment_strategy", _assignors),
     "fetch.wait.max.ms": _Property("fetch_max_wait_ms", _whole),
@@ -390,9 +391,6 @@ REFUSED: Final[Mapping[str, tuple[Sequence[str], str]]] = {
     ),
     "enable.partition.eof": (("false", "0"), "compare position() with end_offsets()"),
     "topic.blacklist": ((), "subscribe with a pattern that excludes them"),
-    # What the broker would do otherwise.
-    "group.protocol": (("classic",), "only the classic protocol is implemented, not KIP-848"),
-    "group.remote.assignor": ((), "only the classic protocol is implemented, not KIP-848"),
     # Security that must not be left out silently.
     **dict.fromkeys(
         names(

@@ -6,6 +6,7 @@ All of them are immutable. Offsets count records, timestamps are milliseconds si
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple
@@ -40,6 +41,21 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """Topics by a regular expression that the broker evaluates (KIP-848).
+
+    Attributes:
+        pattern: in RE2's syntax; it has to match the whole name of a topic.
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        if not self.pattern:
+            raise ValueError("a SubscriptionPattern is empty; '.*' matches every topic")
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -103,6 +119,50 @@ class ConsumerRecord(NamedTuple, Generic[Key, Value]):
     key: Key | None
     value: Value | None
     headers: tuple[tuple[str, bytes | None], ...]
+
+
+class ShareRecord(NamedTuple, Generic[Key, Value]):
+    """A record as a share consumer gets it; ``delivery_count`` is 1 for the first delivery."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: Key | None
+    value: Value | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    delivery_count: int
+
+
+class Acknowledgement(Enum):
+    """What a share consumer says of a record (KIP-932).
+
+    Wherever one is expected, its value is accepted too.
+
+    - ACCEPT: it was processed.
+    - RELEASE: it should be delivered again, to whichever consumer.
+    - REJECT: it cannot be processed, and should not be delivered again.
+    - RENEW: it is still being worked on; its lock starts again (KIP-1222).
+    """
+
+    ACCEPT = "accept"
+    RELEASE = "release"
+    REJECT = "reject"
+    RENEW = "renew"
+
+
+AcknowledgementName = Literal["accept", "release", "reject", "renew"]
+
+
+class ShareAcquireMode(Enum):
+    """How many records a fetch of a share consumer acquires (KIP-1206).
+
+    BATCH_OPTIMIZED acquires whole batches, which may be more than asked for; RECORD_LIMIT never
+    more.
+    """
+
+    BATCH_OPTIMIZED = 0
+    RECORD_LIMIT = 1
 
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
@@ -235,7 +295,17 @@ class GroupListing(NamedTuple):
 
 
 class MemberDescription(NamedTuple):
-    """A member of a group, its subscription and its assignment."""
+    """A member of a group, its subscription and its assignment.
+
+    Attributes:
+        topics: those that it subscribes to by name.
+        assignment: the partitions that it has now.
+        member_epoch: -1 in a classic group.
+        target_assignment: what it will have when the group has settled; empty unless the group is
+            of KIP-848's protocol.
+        topic_pattern: the regular expression that it subscribes to, if any.
+        rack_id: where it is; None if it does not say.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -243,10 +313,21 @@ class MemberDescription(NamedTuple):
     client_host: str
     topics: tuple[str, ...]
     assignment: tuple[TopicPartition, ...]
+    member_epoch: int = -1
+    target_assignment: tuple[TopicPartition, ...] = ()
+    topic_pattern: str | None = None
+    rack_id: str | None = None
 
 
 class GroupDescription(NamedTuple):
-    """A group: state (Stable, Empty, Dead, ...), assignor and members."""
+    """A group: state (Stable, Empty, Dead, ...), assignor and members.
+
+    Attributes:
+        type: ``"Classic"``, ``"Consumer"`` (KIP-848) or ``"Share"`` (KIP-932).
+        group_epoch: rises with every change of members, subscriptions or topics; -1 in a classic
+            group.
+        assignment_epoch: the group epoch for which partitions were divided last.
+    """
 
     group_id: str
     state: str
@@ -254,6 +335,20 @@ class GroupDescription(NamedTuple):
     assignor: str
     members: tuple[MemberDescription, ...]
     coordinator: int
+    type: str = "Classic"
+    group_epoch: int = -1
+    assignment_epoch: int = -1
+
+
+class ShareGroupOffset(NamedTuple):
+    """Where a share group's partition starts: everything before it was processed, or given up.
+
+    ``lag`` is how many records are not processed yet; None if the broker does not say.
+    """
+
+    offset: int
+    leader_epoch: int = -1
+    lag: int | None = None
 
 
 class BrokerDescription(NamedTuple):

@@ -13,12 +13,16 @@ from .signals import Stop, cancelled_by_signals
 from .target import Target, client_command, connected, no_partition, require_topics
 
 if TYPE_CHECKING:
-    from minikafka_client import AdminClient, TopicPartition
+    from minikafka_client import AdminClient, Consumer, TopicPartition
 
     from .record_format import RecordFormat
     from .record_printer import RecordPrinter
 
 _COMMIT_PATIENCE_S: Final = 5
+_SHARE_EXCLUDES: Final = (
+    "--share excludes --group, --partition and --isolation-level (a share group has the setting "
+    "share.isolation.level)"
+)
 
 
 @click.command("consume")
@@ -26,10 +30,17 @@ _COMMIT_PATIENCE_S: Final = 5
 @click.option(
     "--from-beginning",
     is_flag=True,
-    help="Start at the oldest record; with --group, only where it has no committed offset.",
+    help="Start at the oldest record; with --group, only where it has no committed offset; with "
+    "--share, where the group has not begun (sets its share.auto.offset.reset).",
 )
 @click.option(
     "--group", "group_id", metavar="GROUP", help="Join this consumer group, and commit offsets."
+)
+@click.option(
+    "--share",
+    "share_group_id",
+    metavar="GROUP",
+    help="Take records of this share group (a queue), and accept those that were printed.",
 )
 @click.option(
     "--partition",
@@ -70,6 +81,7 @@ async def command(
     topics: tuple[str, ...],
     from_beginning: bool,
     group_id: str | None,
+    share_group_id: str | None,
     partitions: tuple[int, ...],
     max_records: int | None,
     timeout_s: float | None,
@@ -80,7 +92,8 @@ async def command(
     r"""Print the records of topics until Ctrl-C, --max-records or --timeout.
 
     With --json, each record is a line of JSON; bytes that are not UTF-8 become
-    {"base64": "..."}. With --group, only offsets of records that were printed are committed.
+    {"base64": "..."}. With --group, only offsets of records that were printed are committed. With
+    --share, other consumers of the group take records of the same partitions.
 
     \b
     Placeholders of --format: {topic} {partition} {offset} {timestamp} (UTC)
@@ -90,45 +103,68 @@ async def command(
     Examples:
       minikafka consume orders --from-beginning
       minikafka consume orders --group billing --max-records 100
+      minikafka consume jobs --share workers --max-records 1
       minikafka consume orders --format '{key}\t{value}' --timeout 5
       minikafka consume orders --json --from-beginning | jq .offset
     """
-    import trio
-
     from minikafka_client import Consumer
 
     from .record_printer import RecordPrinter
+    from .share_records import print_shared
 
     if group_id is not None and partitions:
         raise click.UsageError("--group and --partition exclude each other: a group assigns them")
+    if share_group_id and (group_id or partitions or isolation_level != "read_uncommitted"):
+        raise click.UsageError(_SHARE_EXCLUDES)
     render = _format(target, template, delimiter)
     printer = RecordPrinter(
         render, max_records=max_records, timeout_s=timeout_s, commits=bool(group_id)
     )
     async with connected(target) as admin:
         await require_topics(admin, topics)
-        wanted = [] if group_id else await _partitions_of(admin, topics, partitions)
+        if share_group_id and from_beginning:
+            await _begin_with_the_oldest(admin, share_group_id)
+        wanted = (
+            [] if group_id or share_group_id else await _partitions_of(admin, topics, partitions)
+        )
     stop = Stop()
-    async with Consumer(
-        target.bootstrap,
-        group_id=group_id,
-        auto_offset_reset="earliest" if from_beginning else "latest",
-        enable_auto_commit=False,
-        isolation_level=isolation_level,
-        on_partitions_revoked=printer.commit_before_rebalance if group_id else None,
-        **target.connection,
-    ) as consumer:
+    if share_group_id:
+        await print_shared(target, topics, share_group_id, printer, stop)
+    else:
+        consumer = Consumer(
+            target.bootstrap,
+            group_id=group_id,
+            auto_offset_reset="earliest" if from_beginning else "latest",
+            enable_auto_commit=False,
+            isolation_level=isolation_level,
+            on_partitions_revoked=printer.commit_before_rebalance if group_id else None,
+            **target.connection,
+        )
+        await _print_consumed(consumer, topics if group_id else wanted, printer, stop)
+    _check_end(printer, stop, max_records, timeout_s)
+
+
+async def _print_consumed(
+    consumer: Consumer,
+    wanted: Sequence[str] | Sequence[TopicPartition],
+    printer: RecordPrinter,
+    stop: Stop,
+) -> None:
+    """Print topics (as a member of a group), or partitions."""
+    import trio
+
+    async with consumer:
         printer.consumer = consumer
         with cancelled_by_signals(stop):
-            if group_id:
-                await consumer.subscribe(topics)
+            partitions = [each for each in wanted if not isinstance(each, str)]
+            if partitions:
+                await consumer.assign(partitions)
             else:
-                await consumer.assign(wanted)
+                await consumer.subscribe([each for each in wanted if isinstance(each, str)])
             await printer.run()
         # A signal ends the printing, not the consumer, which can still commit and leave its group.
         with cancelled_by_signals(Stop()), trio.move_on_after(_COMMIT_PATIENCE_S):
             await printer.commit()
-    _check_end(printer, stop, max_records, timeout_s)
 
 
 def _format(target: Target, template: str | None, delimiter: str | None) -> RecordFormat:
@@ -154,6 +190,13 @@ def _check_end(
             f"{printer.printed} of {count_of(max_records, 'record')} arrived, then none for "
             f"{timeout_s} s (--timeout)"
         )
+
+
+async def _begin_with_the_oldest(admin: AdminClient, share_group_id: str) -> None:
+    from minikafka_client import ConfigChange, ConfigResource, ConfigResourceType
+
+    group = ConfigResource(ConfigResourceType.GROUP, share_group_id)
+    await admin.alter_configs({group: [ConfigChange("share.auto.offset.reset", "earliest")]})
 
 
 async def _partitions_of(

@@ -1,4 +1,4 @@
-"""``minikafka group``: list, describe, reset-offsets, delete."""
+"""``minikafka group``: list, describe, reset-offsets, delete; groups of all kinds."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
         TopicPartition,
     )
 
+SHARE: Final = "Share"
 _DEAD: Final = "Dead"
 _RESETTABLE_STATES: Final = ("Empty", _DEAD)
 
 
 @click.group("group")
 def command() -> None:
-    """List and describe consumer groups, and reset their offsets."""
+    """List and describe groups of all kinds, and reset the offsets of consumer groups."""
 
 
 @command.command("list")
@@ -39,17 +40,25 @@ def command() -> None:
     metavar="STATE",
     help="Only groups in this state, e.g. Stable or Empty.",
 )
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    type=click.Choice(["classic", "consumer", "share", "streams"]),
+    help="Only groups of this type.",
+)
 @client_command
-async def list_(target: Target, states: tuple[str, ...]) -> None:
-    r"""List the groups: id, state and protocol.
+async def list_(target: Target, states: tuple[str, ...], types: tuple[str, ...]) -> None:
+    r"""List the groups: id, type, state and protocol.
 
     \b
     Examples:
       minikafka group list
       minikafka group list --state Empty --json
+      minikafka group list --type share
     """
     async with connected(target) as admin:
-        groups = await admin.list_groups(states=states)
+        groups = await admin.list_groups(states=states, types=types)
     if target.as_json:
         print_json(
             {
@@ -66,8 +75,16 @@ async def list_(target: Target, states: tuple[str, ...]) -> None:
         )
         return
     print_table(
-        ["group", "state", "protocol"],
-        [[group.group_id, group.state or None, group.protocol_type or None] for group in groups],
+        ["group", "type", "state", "protocol"],
+        [
+            [
+                group.group_id,
+                group.type or None,
+                group.state or None,
+                group.protocol_type or None,
+            ]
+            for group in groups
+        ],
     )
 
 
@@ -75,7 +92,7 @@ async def list_(target: Target, states: tuple[str, ...]) -> None:
 @click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True)
 @client_command
 async def describe(target: Target, group_ids: tuple[str, ...]) -> None:
-    r"""Describe groups: state, members, committed offsets and lag.
+    r"""Describe groups of any kind: state, members, their assignments, offsets and lag.
 
     Lag is how far the group is behind: end offset minus committed offset.
 
@@ -86,7 +103,7 @@ async def describe(target: Target, group_ids: tuple[str, ...]) -> None:
     """
     async with connected(target) as admin:
         described = await admin.describe_groups(group_ids)
-        documents = [await _document(admin, described[group_id]) for group_id in group_ids]
+        documents = [await _document_of_any(admin, described[group_id]) for group_id in group_ids]
         for document in documents:
             if document["state"] == _DEAD and not document["partitions"]:
                 raise await unknown_group(admin, document["group"])
@@ -94,7 +111,16 @@ async def describe(target: Target, group_ids: tuple[str, ...]) -> None:
         print_json({"groups": documents})
         return
     for document in documents:
-        _print_group(document)
+        if document["type"] == SHARE:
+            print_share_group(document)
+        else:
+            _print_group(document)
+
+
+async def _document_of_any(admin: AdminClient, group: GroupDescription) -> dict[str, Any]:
+    if group.type == SHARE:
+        return await share_document(admin, group)
+    return await _document(admin, group)
 
 
 async def unknown_group(admin: AdminClient, group_id: str) -> CommandFailed:
@@ -135,7 +161,10 @@ async def _document(admin: AdminClient, group: GroupDescription) -> dict[str, An
     lags = [row["lag"] for row in rows if row["lag"] is not None]
     return {
         "group": group.group_id,
+        "type": group.type,
         "state": group.state,
+        "epoch": None if group.group_epoch < 0 else group.group_epoch,
+        "assignment_epoch": None if group.assignment_epoch < 0 else group.assignment_epoch,
         "protocol_type": group.protocol_type,
         "assignor": group.assignor,
         "coordinator": group.coordinator,
@@ -143,18 +172,24 @@ async def _document(admin: AdminClient, group: GroupDescription) -> dict[str, An
         "members": [
             {
                 "member": member.member_id,
+                "epoch": None if member.member_epoch < 0 else member.member_epoch,
                 "instance": member.group_instance_id,
                 "client_id": member.client_id,
                 "host": member.client_host,
                 "topics": list(member.topics),
-                "assignment": [
-                    {"topic": topic, "partition": number} for topic, number in member.assignment
-                ],
+                "topic_pattern": member.topic_pattern,
+                "rack": member.rack_id,
+                "assignment": _places(member.assignment),
+                "target_assignment": _places(member.target_assignment),
             }
             for member in group.members
         ],
         "partitions": rows,
     }
+
+
+def _places(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partition": number} for topic, number in partitions]
 
 
 def _exists(partition: TopicPartition, topics: Mapping[str, TopicDescription]) -> bool:
@@ -165,6 +200,7 @@ def _exists(partition: TopicPartition, topics: Mapping[str, TopicDescription]) -
 def _print_group(document: Mapping[str, Any]) -> None:
     facts = [document["group"], document["state"], f"lag {document['lag']}"]
     facts += [f"assignor {document['assignor']}"] if document["assignor"] else []
+    facts += [f"epoch {document['epoch']}"] if document["epoch"] is not None else []
     facts.append(f"coordinator {document['coordinator']}")
     print_table(
         ["topic", "partition", "committed", "end", "lag", "member"],
@@ -181,20 +217,39 @@ def _print_group(document: Mapping[str, Any]) -> None:
         ],
         title="  ".join(facts),
     )
-    if document["members"]:
-        print_table(
-            ["member", "instance", "client", "host", "partitions"],
+    print_members(document["members"])
+
+
+def print_members(members: Sequence[Mapping[str, Any]]) -> None:
+    """A table of members; with epochs where there are some, and what is still to be moved."""
+    if not members:
+        return
+    has_epochs = any(member["epoch"] is not None for member in members)
+    is_moving = any(
+        member.get("target_assignment", member["assignment"]) != member["assignment"]
+        for member in members
+    )
+    columns = {
+        "member": "member",
+        **({"epoch": "epoch"} if has_epochs else {}),
+        "instance": "instance",
+        "client": "client_id",
+        "host": "host",
+        "partitions": "assignment",
+        **({"target": "target_assignment"} if has_epochs and is_moving else {}),
+    }
+    print_table(
+        list(columns),
+        [
             [
-                [
-                    member["member"],
-                    member["instance"],
-                    member["client_id"],
-                    member["host"],
-                    _short_assignment(member["assignment"]),
-                ]
-                for member in document["members"]
-            ],
-        )
+                _short_assignment(member.get(name, ()))
+                if name.endswith("assignment")
+                else member.get(name)
+                for name in columns.values()
+            ]
+            for member in members
+        ],
+    )
 
 
 def _short_assignment(assignment: Iterable[Mapping[str, Any]]) -> str | None:
@@ -202,6 +257,59 @@ def _short_assignment(assignment: Iterable[Mapping[str, Any]]) -> str | None:
     for entry in assignment:
         numbers.setdefault(entry["topic"], []).append(entry["partition"])
     return " ".join(f"{topic}:{','.join(map(str, its))}" for topic, its in numbers.items()) or None
+
+
+async def share_document(admin: AdminClient, group: GroupDescription) -> dict[str, Any]:
+    """What ``describe --json`` prints of a share group."""
+    offsets = await admin.list_share_group_offsets(group.group_id)
+    lags = [each.lag for each in offsets.values() if each.lag is not None]
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "assignor": group.assignor,
+        "coordinator": group.coordinator,
+        "epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "lag": sum(lags) if len(lags) == len(offsets) else None,
+        "members": [
+            {
+                "member": member.member_id,
+                "epoch": member.member_epoch,
+                "client_id": member.client_id,
+                "host": member.client_host,
+                "topics": list(member.topics),
+                "assignment": [
+                    {"topic": topic, "partition": number} for topic, number in member.assignment
+                ],
+            }
+            for member in group.members
+        ],
+        "partitions": [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "start_offset": each.offset,
+                "lag": each.lag,
+            }
+            for partition, each in sorted(offsets.items())
+        ],
+    }
+
+
+def print_share_group(document: Mapping[str, Any]) -> None:
+    """The same as tables."""
+    facts = [document["group"], "share", document["state"], f"lag {document['lag']}"]
+    facts += [f"epoch {document['epoch']}", f"coordinator {document['coordinator']}"]
+    print_table(
+        ["topic", "partition", "start", "lag"],
+        [
+            [row["topic"], row["partition"], row["start_offset"], row["lag"]]
+            for row in document["partitions"]
+        ],
+        title="  ".join(facts),
+    )
+    print_members(document["members"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +320,7 @@ class _Goal:
     number: int = 0
 
 
-class _Moment(click.ParamType[int]):
+class Moment(click.ParamType[int]):
     """A time in ISO 8601, by default UTC; its value is in ms since 1970."""
 
     name = "datetime"
@@ -244,7 +352,7 @@ class _Moment(click.ParamType[int]):
 @click.option("--to-offset", type=click.IntRange(min=0), help="To this offset.")
 @click.option(
     "--to-datetime",
-    type=_Moment(),
+    type=Moment(),
     metavar="TIME",
     help="To the first record at or after this time (ISO 8601, UTC).",
 )
@@ -300,7 +408,7 @@ async def reset_offsets(
                 f"stop them first"
             )
         committed = await admin.list_group_offsets(group_id)
-        partitions = await _partitions(admin, topics, committed)
+        partitions = await partitions_named(admin, topics, committed)
         if not partitions:
             raise CommandFailed(
                 f"group {group_id!r} has no committed offsets; name partitions with --topic"
@@ -311,7 +419,7 @@ async def reset_offsets(
     _show(target, group_id, committed, new, execute)
 
 
-async def _partitions(
+async def partitions_named(
     admin: AdminClient,
     texts: Sequence[str],
     committed: Iterable[TopicPartition],
@@ -423,6 +531,11 @@ async def delete(target: Target, group_ids: tuple[str, ...]) -> None:
     Examples:
       minikafka group delete billing
     """
+    await delete_all(target, group_ids)
+
+
+async def delete_all(target: Target, group_ids: Sequence[str]) -> None:
+    """Delete groups of any kind; raises `CommandFailed` with the last failure."""
     from minikafka.protocol.errors import ErrorCode
     from minikafka_client import KafkaError
 

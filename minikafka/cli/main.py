@@ -15,7 +15,8 @@ _COMMANDS = {
     "topic": ("minikafka.cli.topic", "Create, describe, alter, delete, dump and load topics."),
     "produce": ("minikafka.cli.produce", "Send lines from stdin to a topic."),
     "consume": ("minikafka.cli.consume", "Print the records of topics."),
-    "group": ("minikafka.cli.group", "List and describe consumer groups, and reset their offsets."),
+    "group": ("minikafka.cli.group", "List and describe groups of all kinds, and reset offsets."),
+    "share-group": ("minikafka.cli.share_group", "The same for share groups (queues)."),
     "transaction": (
         "minikafka.cli.transaction",
         "Look at transactions, and end those that are stuck.",

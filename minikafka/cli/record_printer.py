@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import inf
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
-from minikafka_client import Consumer, ConsumerRecord, KafkaError, TopicPartition
+from minikafka_client import ConsumerRecord, KafkaError, TopicPartition
 
 from .output import cannot_write, note
 from .record_format import RecordFormat
@@ -20,6 +20,16 @@ from .record_format import RecordFormat
 _RECORDS_PER_WRITE_MAX: Final = 1_000
 _COMMIT_INTERVAL_S: Final = 1.0
 _ABANDON_PATIENCE_S: Final = 0.5
+
+
+class Source(Protocol):
+    """A consumer, as far as a printer needs one."""
+
+    async def poll(
+        self, max_records: int = 500, timeout_ms: float | None = None
+    ) -> list[ConsumerRecord]: ...
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None: ...
 
 
 class RecordPrinter:
@@ -37,7 +47,7 @@ class RecordPrinter:
         reader_is_gone: whether the reader of our stdout has left.
     """
 
-    consumer: Consumer
+    consumer: Source
 
     def __init__(
         self,

@@ -51,7 +51,10 @@ def test_an_empty_group_is_described_with_its_lag(cli: CommandLine, topic: str, 
     document = cli.group(group)
     assert document == {
         "group": group,
+        "type": "Classic",
         "state": "Empty",
+        "epoch": None,
+        "assignment_epoch": None,
         "protocol_type": document["protocol_type"],
         "assignor": "",
         "coordinator": 1,

@@ -16,6 +16,7 @@ COMMANDS = [
     "produce",
     "consume",
     "group",
+    "share-group",
     "transaction",
     "cluster",
     "quorum",
@@ -73,7 +74,7 @@ def _command(path: list[str]) -> click.Command:
     [
         path
         for path in all_commands()
-        if path[0] in {"topic", "group", "transaction"} and len(path) == 2
+        if path[0] in {"topic", "group", "share-group", "transaction"} and len(path) == 2
     ]
     + [["produce"], ["consume"]],
     ids=" ".join,
@@ -105,6 +106,8 @@ def test_without_a_command_the_help_is_shown_and_the_usage_is_wrong() -> None:
         (["produce", "x", "--header", "=v"], "--header takes KEY=VALUE"),
         (["consume", "x", "--json", "--format", "a"], "exclude each other"),
         (["consume", "x", "--group", "g", "--partition", "1"], "exclude each other"),
+        (["consume", "x", "--share", "g", "--group", "g"], "--share excludes --group"),
+        (["share-group", "reset-offsets", "g", "--all-topics"], "exactly one of --to-earliest"),
         (["consume", "x", "--format", "{nonsense}"], "there is no placeholder {nonsense}"),
         (["group", "reset-offsets", "g", "--all-topics"], "exactly one of --to-earliest"),
         (

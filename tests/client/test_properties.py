@@ -205,7 +205,11 @@ def test_the_level_of_the_chosen_codec_is_used() -> None:
             {"partition_assignment_strategy": ["cooperative-sticky"]},
         ),
         ({"client_rack": "a", "group_instance_id": "b"}, None),
-        ({"group_protocol": "classic"}, {}),
+        ({"group_protocol": "CLASSIC"}, {"group_protocol": "classic"}),
+        (
+            {"group_protocol": "consumer", "group_remote_assignor": "range"},
+            {"group_protocol": "consumer", "group_remote_assignor": "range"},
+        ),
     ],
 )
 def test_properties_become_options_of_a_consumer(
@@ -261,7 +265,20 @@ def test_a_value_that_makes_no_sense_is_refused(given: dict[str, object], messag
         ({"isolation.level": "serializable"}, "'read_uncommitted' or 'read_committed'"),
         ({"partition.assignment.strategy": "best"}, "one or more of range"),
         ({"partition.assignment.strategy": 5}, "one or more of range"),
-        ({"group.protocol": "consumer"}, "only the classic protocol"),
+        ({"group.protocol": "streams"}, "'classic' or 'consumer'"),
+        (
+            {"group.protocol": "consumer", "session.timeout.ms": 45_000},
+            "session_timeout_ms=45000 is an option of the classic protocol",
+        ),
+        (
+            {"group.protocol": "consumer", "heartbeat.interval.ms": 3_000},
+            "heartbeat_interval_ms=3000 is an option of the classic protocol",
+        ),
+        (
+            {"group.protocol": "consumer", "partition.assignment.strategy": "range"},
+            "partition_assignment_strategy=['range'] is an option of the classic protocol",
+        ),
+        ({"group.remote.assignor": "uniform"}, "needs group_protocol='consumer'"),
         ({"enable.auto.offset.store": False}, "set enable.auto.commit to false"),
     ],
 )

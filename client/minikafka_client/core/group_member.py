@@ -21,7 +21,7 @@ others get it. What a member owned when the group removed it is *lost*.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -40,6 +40,24 @@ from minikafka_client.core.consumer_protocol import (
     decode_assignment,
     encode_assignment,
 )
+from minikafka_client.core.membership import (
+    NO_MEMBER,
+    Answered,
+    Assign,
+    CoordinatorFailed,
+    CoordinatorFound,
+    Effect,
+    Event,
+    Fail,
+    FindCoordinator,
+    Left,
+    Polled,
+    RefreshMetadata,
+    Revoke,
+    Revoked,
+    Send,
+    Subscribed,
+)
 from minikafka_client.errors import FencedError, KafkaError, broker_error
 from minikafka_client.types import TopicPartition
 
@@ -55,104 +73,6 @@ class GroupConfig(NamedTuple):
     max_poll_interval_ms: int
 
 
-# --- events ---
-
-
-class Subscribed(NamedTuple):
-    """The application wants these topics (perhaps none that exist yet)."""
-
-    topics: tuple[str, ...]
-
-
-class Left(NamedTuple):
-    """The application has released everything and leaves the group (a static member stays)."""
-
-    reason: str
-
-
-class CoordinatorFound(NamedTuple):
-    node: int
-
-
-class CoordinatorFailed(NamedTuple):
-    """The answer to `FindCoordinator`: not now (retriable), or never."""
-
-    error: KafkaError
-
-
-class Answered(NamedTuple):
-    token: int
-    answer: Response | KafkaError
-
-
-class Revoked:
-    """The application has released the partitions of `Revoke`."""
-
-
-class Polled:
-    """The application asked for records: it is alive."""
-
-
-class MetadataChanged:
-    """New metadata has arrived."""
-
-
-Event = (
-    Subscribed
-    | Left
-    | CoordinatorFound
-    | CoordinatorFailed
-    | Answered
-    | Revoked
-    | Polled
-    | MetadataChanged
-)
-
-# --- effects ---
-
-
-class FindCoordinator:
-    """Look up the group's coordinator and connect to it."""
-
-
-class Send(NamedTuple):
-    """Send a request to the coordinator; answered by `Answered`."""
-
-    node: int
-    token: int
-    request: Request
-    timeout_ms: int | None = None
-
-
-class Revoke(NamedTuple):
-    """Take partitions from the application, which answers `Revoked`; lost: too late to commit."""
-
-    partitions: Sequence[TopicPartition]
-    is_lost: bool
-
-
-class Assign(NamedTuple):
-    """Assign new partitions to the application (perhaps none)."""
-
-    partitions: Sequence[TopicPartition]
-
-
-class RefreshMetadata(NamedTuple):
-    """Ask for the metadata of these topics soon."""
-
-    topics: frozenset[str]
-
-
-class Fail(NamedTuple):
-    """The member cannot continue; the application's next poll raises the error."""
-
-    error: KafkaError
-
-
-Effect = FindCoordinator | Send | Revoke | Assign | RefreshMetadata | Fail
-
-
-NO_MEMBER: Final = ""
 JOIN_SLACK_MS: Final = 5_000
 """A member waits for the answer to JoinGroup this much longer than a rebalance may take."""
 
@@ -218,7 +138,8 @@ class GroupMember:
     def handle(self, event: Event, now: float) -> list[Effect]:
         effects: list[Effect] = []
         match event:
-            case Subscribed(topics):
+            case Subscribed(topics, pattern):
+                assert pattern is None, "the classic protocol resolves patterns at the client"
                 self._subscribed(topics, now)
             case CoordinatorFound(node):
                 self.coordinator = node
@@ -274,6 +195,14 @@ class GroupMember:
                 times.append(self._heartbeat_at)
         first = min(times)
         return None if first == math.inf else first
+
+    @property
+    def uses_member_epochs(self) -> bool:
+        return False
+
+    @property
+    def state_name(self) -> str:
+        return self.state.name.lower()
 
     @property
     def group_instance_id(self) -> str | None:

@@ -20,14 +20,27 @@ NAMED_TOPICS_VERSION = 9
 """The last version of OffsetCommit and OffsetFetch that names topics instead of their ids."""
 _ALL_PARTITIONS_VERSION = 2
 _REQUIRE_STABLE_VERSION = 7
+_MEMBER_EPOCH_VERSION = 9
 
 _Response = TypeVar("_Response", bound=Response)
 
 
+class MemberEpoch(NamedTuple):
+    """Who asks for offsets; a coordinator refuses those that are no longer members (KIP-848)."""
+
+    member_id: str
+    member_epoch: int
+
+
 def offset_fetch_request(
-    group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None,
+    *,
+    require_stable: bool,
+    member: MemberEpoch | None = None,
 ) -> offset_fetch.Request:
     """The request in the shapes of all versions: one group (to 7) and a list of groups (from 8)."""
+    member_id, member_epoch = member or (None, -1)
     topics = None if partitions is None else by_topic(partitions)
     old = new = None
     if topics is not None:
@@ -36,7 +49,11 @@ def offset_fetch_request(
             offset_fetch.RequestGroupTopic(name=t, partition_indexes=p) for t, p in topics.items()
         ]
     return offset_fetch.Request(
-        groups=[offset_fetch.RequestGroup(group_id=group_id, topics=new)],
+        groups=[
+            offset_fetch.RequestGroup(
+                group_id=group_id, member_id=member_id, member_epoch=member_epoch, topics=new
+            )
+        ],
         group_id=group_id,
         topics=old,
         require_stable=require_stable,
@@ -129,8 +146,7 @@ def list_group_offsets(
         SomeFailedError: some of several partitions were refused.
     """
     wanted = None if partitions is None else list(partitions)
-    version_min = _ALL_PARTITIONS_VERSION if wanted is None else 1
-    version_min = _REQUIRE_STABLE_VERSION if require_stable else version_min
+    version_min = _REQUIRE_STABLE_VERSION if require_stable else _ALL_PARTITIONS_VERSION
 
     if wanted is None:
 
@@ -148,17 +164,43 @@ def list_group_offsets(
         found = yield from in_rounds([group_id], whole)
         return found[group_id]
 
+    return (
+        yield from member_offsets(
+            cluster, group_id, wanted, member=None, require_stable=require_stable
+        )
+    )
+
+
+def member_offsets(
+    cluster: Cluster,
+    group_id: str,
+    partitions: Iterable[TopicPartition],
+    *,
+    member: MemberEpoch | None,
+    require_stable: bool,
+) -> Plan[dict[TopicPartition, OffsetAndMetadata]]:
+    """The committed offsets of partitions, for a member (None: for anybody).
+
+    Raises:
+        BrokerError: the group, the member, or the only partition asked for, was refused.
+        SomeFailedError: some of several partitions were refused.
+    """
+    version_min = _REQUIRE_STABLE_VERSION if require_stable else 1
+    version_min = version_min if member is None else _MEMBER_EPOCH_VERSION
+
     def attempt(
         asked: Sequence[TopicPartition],
     ) -> Plan[Mapping[TopicPartition, OffsetAndMetadata | KafkaError | None]]:
-        request = offset_fetch_request(group_id, asked, require_stable=require_stable)
+        request = offset_fetch_request(
+            group_id, asked, require_stable=require_stable, member=member
+        )
         response = yield from _at_coordinator(
             cluster, group_id, request_call(request, version_min), offset_fetch.Response
         )
         read = read_offset_fetch(group_id, response)
         return dict.fromkeys(asked, read) if isinstance(read, KafkaError) else read
 
-    committed = yield from in_rounds(wanted, attempt)
+    committed = yield from in_rounds(partitions, attempt)
     return _only_committed(committed)
 
 
@@ -266,18 +308,29 @@ _MOVED: Final = frozenset(
     }
 )
 _MEMBERSHIP: Final = frozenset(
-    {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    }
 )
 
 
+_EPOCHS: Final = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH})
+
+
 class Committer(NamedTuple):
-    """A member in its generation, or a group without members ("" and -1)."""
+    """A member in its generation, or a group without members ("" and -1).
+
+    ``uses_member_epochs``: the generation is a member epoch, which older versions do not know.
+    """
 
     group_id: str
     member_id: str = ""
     generation_id: int = -1
     group_instance_id: str | None = None
     coordinator: int | None = None
+    uses_member_epochs: bool = False
 
 
 def commit_offsets(
@@ -314,7 +367,8 @@ def commit_offsets(
             group_instance_id=committer.group_instance_id,
         )
         try:
-            response = yield request_call(request)(node)
+            version_min = _MEMBER_EPOCH_VERSION if committer.uses_member_epochs else 0
+            response = yield request_call(request, version_min)(node)
         except KafkaError:
             node = None
             raise
@@ -332,7 +386,8 @@ def commit_offsets(
 
 def _raise_if_whole(error: KafkaError, committer: Committer) -> None:
     """Raise an error that concerns the member, not a partition; retrying cannot help."""
-    if error.code in _MEMBERSHIP:
+    is_about_epochs = committer.uses_member_epochs and error.code in _EPOCHS
+    if error.code in _MEMBERSHIP or is_about_epochs:
         failed = CommitFailedError(
             f"group {committer.group_id!r} does not take the commit of member "
             f"{committer.member_id!r} of generation {committer.generation_id}: {error}; what it "

@@ -1,11 +1,13 @@
-"""Plans for consumer groups: list, describe, delete."""
+"""Plans for groups of all kinds: list, describe, delete."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.exceptions import MalformedMessageError
+from minikafka.protocol.messages import consumer_group_describe, share_group_describe
 from minikafka.protocol.messages import delete_groups as delete_groups_api
 from minikafka.protocol.messages import describe_groups as describe_groups_api
 from minikafka.protocol.messages import list_groups as list_groups_api
@@ -15,7 +17,7 @@ from minikafka_client.core.consumer_protocol import (
     Subscription,
     decode_assignment,
 )
-from minikafka_client.errors import KafkaError, broker_error
+from minikafka_client.errors import KafkaError, UnsupportedByBrokerError, broker_error
 from minikafka_client.plans.coordinators import at_coordinators
 from minikafka_client.plans.plan import Call, Plan, call_all
 from minikafka_client.plans.rounds import in_rounds, outcome_of, refresh_metadata
@@ -67,26 +69,127 @@ def _listed(node: int, response: list_groups_api.Response) -> list[GroupListing]
 def describe_groups(
     cluster: Cluster, group_ids: Iterable[str]
 ) -> Plan[dict[str, GroupDescription]]:
-    """Describe groups; one that does not exist has state ``Dead``.
+    """Describe groups of any kind; one that does not exist has state ``Dead``.
 
     Raises:
         BrokerError: the only group asked for cannot be described.
         SomeFailedError: some of several groups cannot be described.
     """
 
-    def make_call(node: int, asked: Sequence[str]) -> Call:
-        return Call(node, describe_groups_api.Request(groups=list(asked)))
+    def attempt(wanted: Sequence[str]) -> Plan[_Descriptions]:
+        outcome = dict((yield from _describe_classic(cluster, wanted)))
+        for describe in (_describe_consumer, _describe_share):
+            missing = [
+                group_id
+                for group_id, found in outcome.items()
+                if isinstance(found, GroupDescription) and found.state == _DEAD
+            ]
+            if missing:
+                found = yield from describe(cluster, missing)
+                outcome |= {
+                    group_id: each for group_id, each in found.items() if not _is_not_here(each)
+                }
+        return outcome
 
-    def read(
-        node: int, response: describe_groups_api.Response
-    ) -> Mapping[str, GroupDescription | KafkaError]:
-        return {group.group_id: _group(node, group) for group in response.groups}
+    return in_rounds(group_ids, attempt)
 
-    return in_rounds(
+
+_DEAD: Final = "Dead"
+_Descriptions = Mapping[str, "GroupDescription | KafkaError"]
+
+
+def _is_not_here(found: GroupDescription | KafkaError) -> bool:
+    """Whether the broker knows no such group of this kind, or no such kind."""
+    return isinstance(found, UnsupportedByBrokerError) or (
+        isinstance(found, KafkaError)
+        and found.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+    )
+
+
+def _describe_classic(cluster: Cluster, group_ids: Sequence[str]) -> Plan[_Descriptions]:
+    return at_coordinators(
+        cluster,
         group_ids,
-        lambda wanted: at_coordinators(
-            cluster, wanted, make_call, describe_groups_api.Response, read
+        lambda node, asked: Call(node, describe_groups_api.Request(groups=list(asked))),
+        describe_groups_api.Response,
+        lambda node, answer: {each.group_id: _group(node, each) for each in answer.groups},
+    )
+
+
+def _describe_consumer(cluster: Cluster, group_ids: Sequence[str]) -> Plan[_Descriptions]:
+    return at_coordinators(
+        cluster,
+        group_ids,
+        lambda node, asked: Call(
+            node,
+            consumer_group_describe.Request(
+                group_ids=list(asked), include_authorized_operations=False
+            ),
         ),
+        consumer_group_describe.Response,
+        lambda node, answer: {each.group_id: _newer_group(node, each) for each in answer.groups},
+    )
+
+
+def _describe_share(cluster: Cluster, group_ids: Sequence[str]) -> Plan[_Descriptions]:
+    return at_coordinators(
+        cluster,
+        group_ids,
+        lambda node, asked: Call(node, share_group_describe.Request(group_ids=list(asked))),
+        share_group_describe.Response,
+        lambda node, answer: {each.group_id: _newer_group(node, each) for each in answer.groups},
+    )
+
+
+def _newer_group(
+    node: int,
+    group: consumer_group_describe.DescribedGroup | share_group_describe.DescribedGroup,
+) -> GroupDescription | KafkaError:
+    if group.error_code:
+        return broker_error(group.error_code, f"group {group.group_id!r}", group.error_message)
+    is_share = isinstance(group, share_group_describe.DescribedGroup)
+    return GroupDescription(
+        group_id=group.group_id,
+        state=group.group_state,
+        protocol_type="share" if is_share else CONSUMER_PROTOCOL_TYPE,
+        assignor=group.assignor_name,
+        members=tuple(_newer_member(member) for member in group.members),
+        coordinator=node,
+        type="Share" if is_share else "Consumer",
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+    )
+
+
+def _newer_member(
+    member: consumer_group_describe.Member | share_group_describe.Member,
+) -> MemberDescription:
+    described = MemberDescription(
+        member_id=member.member_id,
+        group_instance_id=None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=tuple(member.subscribed_topic_names),
+        assignment=_partitions(member.assignment),
+        member_epoch=member.member_epoch,
+        rack_id=member.rack_id,
+    )
+    if isinstance(member, share_group_describe.Member):
+        return described
+    return described._replace(
+        group_instance_id=member.instance_id,
+        target_assignment=_partitions(member.target_assignment),
+        topic_pattern=member.subscribed_topic_regex or None,
+    )
+
+
+def _partitions(
+    assignment: consumer_group_describe.Assignment | share_group_describe.Assignment,
+) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.topic_name, index)
+        for topic in assignment.topic_partitions
+        for index in topic.partitions
     )
 
 
@@ -98,7 +201,7 @@ def _group(node: int, group: describe_groups_api.DescribedGroup) -> GroupDescrip
     members = tuple(_member(member, is_consumer) for member in group.members)
     return GroupDescription(
         group_id=group.group_id,
-        state=group.group_state or "Dead",
+        state=group.group_state or _DEAD,
         protocol_type=group.protocol_type,
         assignor=group.protocol_data,
         members=members,

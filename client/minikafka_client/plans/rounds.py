@@ -107,6 +107,13 @@ def refresh_metadata(
     return call(ANY_BROKER, request, metadata.Response, version_min=1)
 
 
+def refresh_metadata_by_id(topic_ids: Collection[bytes]) -> Plan[metadata.Response]:
+    """Ask for topics by their ids (KIP-516)."""
+    topics = [metadata.RequestTopic(topic_id=each, name=None) for each in sorted(topic_ids)]
+    request = metadata.Request(topics=topics, allow_auto_topic_creation=False)
+    return call(ANY_BROKER, request, metadata.Response, version_min=12)
+
+
 def at_controller(
     cluster: Cluster,
     keys: Sequence[_Key],

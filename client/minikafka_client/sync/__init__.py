@@ -1,8 +1,8 @@
 """The blocking API: the same classes for programs without trio.
 
 `AdminClient`, `Reader`, `Writer` and `TransactionalWriter` use blocking sockets, and neither
-threads nor trio. `Producer` and `Consumer` need background work: each runs the trio class in a
-thread of its own.
+threads nor trio. `Producer`, `Consumer` and `ShareConsumer` need background work: each runs the
+trio class in a thread of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from minikafka_client.sync.producer import Producer as Producer
     from minikafka_client.sync.producer import Transaction as Transaction
     from minikafka_client.sync.reader import Reader as Reader
+    from minikafka_client.sync.share_consumer import ShareConsumer as ShareConsumer
     from minikafka_client.sync.transactional_writer import (
         TransactionalWriter as TransactionalWriter,
     )
@@ -29,6 +30,7 @@ _HOMES = {
     "consumer": "Consumer",
     "producer": "Deliveries Delivery Producer Transaction",
     "reader": "Reader",
+    "share_consumer": "ShareConsumer",
     "transactional_writer": "TransactionalWriter",
     "writer": "Writer",
 }

@@ -26,6 +26,7 @@ from minikafka_client.plans import (
     groups,
     hanging_transactions,
     offsets,
+    share_groups,
     topics,
     transaction_admin,
     two_phase_commit,
@@ -132,6 +133,9 @@ class AdminClient:
     list_group_offsets: Final = method(group_offsets.list_group_offsets)
     alter_group_offsets: Final = method(group_offsets.alter_group_offsets)
     delete_group_offsets: Final = method(group_offsets.delete_group_offsets)
+    list_share_group_offsets: Final = method(share_groups.list_share_group_offsets)
+    alter_share_group_offsets: Final = method(share_groups.alter_share_group_offsets)
+    delete_share_group_offsets: Final = method(share_groups.delete_share_group_offsets)
     describe_cluster: Final = method(brokers.describe_cluster)
     describe_log_dirs: Final = method(brokers.describe_log_dirs)
     list_transactions: Final = method(transaction_admin.list_transactions)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 import trio
 
-from minikafka_client.core.group_member import NO_MEMBER, GroupMember
+from minikafka.protocol.errors import ErrorCode
+from minikafka_client.core.membership import NO_MEMBER, Member
 from minikafka_client.errors import CommitFailedError, FencedError, KafkaError
 from minikafka_client.log_events import LogEvent
 from minikafka_client.plans.group_offsets import Committer, commit_offsets
 from minikafka_client.trio_api.background import Background
+from minikafka_client.trio_api.group_loop import GroupLoop
 from minikafka_client.trio_api.network import Network
 from minikafka_client.types import GroupMetadata, OffsetAndMetadata, Offsets, TopicPartition
 
 logger = logging.getLogger(__name__)
+
+_ANSWERS_MAX: Final = 3
+"""Heartbeats that a commit under an old epoch waits for: one may be older than the commit."""
 
 CommitCallback = Callable[[Offsets, KafkaError | None], None]
 
@@ -33,7 +40,7 @@ class Commits:
         group_id: str,
         network: Network,
         background: Background,
-        member: GroupMember,
+        group: GroupLoop,
         *,
         is_subscribed: Callable[[], bool],
         on_refused: Callable[[int], None],
@@ -41,7 +48,7 @@ class Commits:
         self.group_id = group_id
         self._network = network
         self._background = background
-        self._member = member
+        self._group = group
         self._is_subscribed = is_subscribed
         self._on_refused = on_refused
         self._last_turn = trio.Event()
@@ -82,17 +89,7 @@ class Commits:
             await before.wait()
             if isinstance(committer, CommitFailedError):
                 raise committer
-            await self._network.run_plan(
-                lambda cluster: commit_offsets(cluster, committer, offsets)
-            )
-        except (CommitFailedError, FencedError) as error:
-            if (
-                isinstance(committer, Committer)
-                and error.code is not None
-                and self._is_current(committer)
-            ):
-                self._on_refused(error.code)
-            raise
+            await self._commit_as(committer, offsets)
         finally:
             if before.is_set():
                 done.set()
@@ -100,6 +97,44 @@ class Commits:
                 self._background.start_soon(_pass_on, before, done)
         for partition, commit in offsets.items():
             self._committed[partition] = commit if isinstance(commit, int) else commit.offset
+
+    async def _commit_as(self, committer: Committer, offsets: Offsets) -> None:
+        while True:
+            plan = partial(commit_offsets, committer=committer, offsets=offsets)
+            try:
+                await self._network.run_plan(plan)
+            except (CommitFailedError, FencedError) as error:
+                if error.code is not None and self._is_current(committer):
+                    self._on_refused(error.code)
+                if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
+                    raise
+                renewed = await self._renewed(committer, offsets)
+                if renewed is None:
+                    raise
+                committer = renewed
+            else:
+                return
+
+    async def _renewed(self, committer: Committer, offsets: Offsets) -> Committer | None:
+        """The same member in its next epoch, if it still owns what it commits.
+
+        A partition that it has released may have a new owner, whose commits must not be undone.
+        """
+        member = self._member
+        with trio.move_on_after(self._network.config.default_api_timeout_ms / 1000):
+            for _ in range(_ANSWERS_MAX):
+                if member.generation_id < 0 or not member.owned >= offsets.keys():
+                    return None
+                if not self._is_current(committer):
+                    return committer._replace(
+                        generation_id=member.generation_id, coordinator=member.coordinator
+                    )
+                await self._group.next_answer()
+        return None
+
+    @property
+    def _member(self) -> Member:
+        return self._group.member
 
     def _is_current(self, committer: Committer) -> bool:
         now = (self._member.member_id, self._member.generation_id)
@@ -120,6 +155,7 @@ class Commits:
             member.generation_id,
             member.group_instance_id,
             member.coordinator,
+            member.uses_member_epochs,
         )
 
     def group_metadata(self) -> GroupMetadata:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Final, Generic, Self, Unpack, cast
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Generic, Self, Unpack, cast
 import trio
 
 from minikafka_client.consumer_options import (
+    ASSIGNMENT_STRATEGY,
     ConsumerArguments,
     ConsumerConfig,
     ConsumerOptions,
@@ -19,15 +21,17 @@ from minikafka_client.consumer_options import (
 from minikafka_client.core.assignors.registry import choose_assignors
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.core.cluster import FINAL_TOPIC_ERRORS, Cluster, parse_bootstrap
+from minikafka_client.core.consumer_group_member import ConsumerGroupMember, HeartbeatConfig
 from minikafka_client.core.fetched import ConsumedBatch
 from minikafka_client.core.fetcher import RESET_SPECS, Fetcher, FetcherConfig
-from minikafka_client.core.group_member import GroupConfig, GroupMember, Subscribed
-from minikafka_client.core.group_member import MetadataChanged as GroupMetadataChanged
+from minikafka_client.core.group_member import GroupConfig, GroupMember
+from minikafka_client.core.membership import Member, Subscribed
+from minikafka_client.core.membership import MetadataChanged as GroupMetadataChanged
 from minikafka_client.core.partition_reader import PartitionReader, Phase
 from minikafka_client.core.serialization import Deserializers
 from minikafka_client.errors import AuthenticationError, KafkaError, broker_error
 from minikafka_client.options import ConnectionConfig, split_options
-from minikafka_client.plans.group_offsets import list_group_offsets
+from minikafka_client.plans.group_offsets import MemberEpoch, list_group_offsets
 from minikafka_client.plans.offsets import list_offsets
 from minikafka_client.plans.topics import describe_topics
 from minikafka_client.properties import consumer_options
@@ -56,6 +60,7 @@ from minikafka_client.types import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Offsets,
+    SubscriptionPattern,
     TopicPartition,
     Value,
 )
@@ -111,6 +116,7 @@ class Consumer(Generic[Key, Value]):
             auto_commits=config.enable_auto_commit and config.group_id is not None,
             deserializers=Deserializers(key_deserializer, value_deserializer),
         )
+        self._may_create_topics = config.allow_auto_create_topics
         self._background = Background("Consumer")
         self._cluster = Cluster(parse_bootstrap(bootstrap_servers))
         self._network = Network(self._cluster, connection, self._background, random.random)
@@ -122,7 +128,7 @@ class Consumer(Generic[Key, Value]):
         )
         retry = Backoff(connection.retry_backoff_ms, connection.retry_backoff_max_ms, random.random)
         self._fetches = self._new_fetch_loop(config, connection, retry)
-        self._wanted: frozenset[str] | re.Pattern[str] | None = None
+        self._wanted: frozenset[str] | re.Pattern[str] | SubscriptionPattern | None = None
         self._group: GroupLoop | None = None
         self._commits: Commits | None = None
         if config.group_id is not None:
@@ -131,7 +137,7 @@ class Consumer(Generic[Key, Value]):
                 config.group_id,
                 self._network,
                 self._background,
-                self._group.member,
+                self._group,
                 is_subscribed=lambda: self._wanted is not None,
                 on_refused=self._commit_refused,
             )
@@ -159,6 +165,7 @@ class Consumer(Generic[Key, Value]):
             self._keeper,
             self._background,
             group_id=config.group_id,
+            member_epoch=self._member_epoch,
             reset_spec=RESET_SPECS.get(reset),
             isolation_level=self._isolation_level,
             retry=retry,
@@ -166,16 +173,8 @@ class Consumer(Generic[Key, Value]):
         )
 
     def _new_group_loop(self, config: ConsumerConfig, group_id: str, retry: Backoff) -> GroupLoop:
-        group_config = GroupConfig(
-            group_id,
-            config.group_instance_id,
-            choose_assignors(config.partition_assignment_strategy),
-            config.session_timeout_ms,
-            config.heartbeat_interval_ms,
-            config.max_poll_interval_ms,
-        )
         return GroupLoop(
-            GroupMember(group_config, self._cluster, retry),
+            self._new_member(config, group_id, retry),
             group_id,
             self._network,
             self._keeper,
@@ -183,6 +182,26 @@ class Consumer(Generic[Key, Value]):
             has_progressed=self._poller.has_progressed,
             on_action=self._poller.interrupt,
         )
+
+    def _new_member(self, config: ConsumerConfig, group_id: str, retry: Backoff) -> Member:
+        if config.group_protocol == "consumer":
+            heartbeats = HeartbeatConfig(
+                group_id,
+                config.max_poll_interval_ms,
+                config.group_instance_id,
+                config.client_rack or None,
+                config.group_remote_assignor,
+            )
+            return ConsumerGroupMember(heartbeats, str(uuid.uuid4()), self._cluster, retry)
+        strategy = config.partition_assignment_strategy
+        classic = GroupConfig(
+            group_id,
+            config.group_instance_id,
+            choose_assignors(ASSIGNMENT_STRATEGY if strategy is None else strategy),
+            *config.classic_timing(),
+            config.max_poll_interval_ms,
+        )
+        return GroupMember(classic, self._cluster, retry)
 
     @classmethod
     @with_options(arguments=ConsumerArguments)
@@ -231,13 +250,18 @@ class Consumer(Generic[Key, Value]):
 
     # --- what to read ---
 
-    async def subscribe(self, topics: Iterable[str] | re.Pattern[str]) -> None:
-        """Join the group for these topics (or all whose name the pattern matches fully).
+    async def subscribe(
+        self, topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern
+    ) -> None:
+        """Join the group for these topics, or for all whose whole name a pattern matches.
 
-        Returns immediately; polling (in any form) joins the group.
+        A `SubscriptionPattern` is evaluated by the broker, which needs the ``"consumer"`` protocol;
+        a pattern of Python by this consumer, whenever its metadata is refreshed. Returns
+        immediately; polling (in any form) joins the group.
 
         Raises:
-            ValueError: the consumer has no group_id, or has partitions from `assign`.
+            ValueError: the consumer has no group_id, or has partitions from `assign`, or the
+                classic protocol and a `SubscriptionPattern`.
         """
         await trio.lowlevel.checkpoint()
         group = self._require_group("subscribe")
@@ -245,16 +269,22 @@ class Consumer(Generic[Key, Value]):
             raise ValueError("partitions were assigned with assign(); unsubscribe first")
         if isinstance(topics, str):
             raise TypeError(f"subscribe takes topics, not one string: [{topics!r}]")
-        if isinstance(topics, re.Pattern):
-            self._wanted = topics
-            self._keeper.wants_all_topics = True
-        else:
-            self._wanted = frozenset(topics)
-            self._keeper.wants_all_topics = False
-            self._keeper.topics = set(self._wanted)
+        if isinstance(topics, SubscriptionPattern) and not group.member.uses_member_epochs:
+            raise ValueError(
+                f"{topics!r} needs group_protocol='consumer'; with the classic protocol subscribe "
+                f"to re.compile({topics.pattern!r})"
+            )
+        names = None if isinstance(topics, re.Pattern | SubscriptionPattern) else frozenset(topics)
+        self._wanted = cast("re.Pattern[str] | SubscriptionPattern", topics)
+        self._wanted = self._wanted if names is None else names
+        self._keeper.wants_all_topics = isinstance(topics, re.Pattern)
+        self._keeper.topics = set(names or ())
+        self._keeper.allow_auto_topic_creation = names is not None and self._may_create_topics
         group.error = None
         self._keeper.want()
-        if not isinstance(self._wanted, re.Pattern):
+        if isinstance(self._wanted, SubscriptionPattern):
+            group.feed(Subscribed((), self._wanted.pattern))
+        elif isinstance(self._wanted, frozenset):
             group.feed(Subscribed(tuple(sorted(self._wanted))))
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -547,6 +577,15 @@ class Consumer(Generic[Key, Value]):
             if offsets and (self._wanted is None or self._group_generation() >= 0):
                 await commits.commit_quietly(offsets)
 
+    def _member_epoch(self) -> MemberEpoch | None:
+        """As whom to ask for committed offsets; None as anybody."""
+        if self._group is None or self._wanted is None:
+            return None
+        member = self._group.member
+        if not member.uses_member_epochs or member.generation_id < 0:
+            return None
+        return MemberEpoch(member.member_id, member.generation_id)
+
     def _group_generation(self) -> int:
         return self._group.member.generation_id if self._group is not None else -1
 
@@ -598,7 +637,7 @@ class Consumer(Generic[Key, Value]):
 
 
 def _statistics(
-    poller: Poller, member: GroupMember | None, connections: ConnectionStatistics
+    poller: Poller, member: Member | None, connections: ConnectionStatistics
 ) -> ConsumerStatistics:
     now = trio.current_time()
     fetches = poller.fetches
@@ -634,9 +673,9 @@ def _statistics(
     )
 
 
-def _group_statistics(poller: Poller, member: GroupMember, now: float) -> GroupStatistics:
+def _group_statistics(poller: Poller, member: Member, now: float) -> GroupStatistics:
     return GroupStatistics(
-        state=member.state.name.lower(),
+        state=member.state_name,
         member_id=member.member_id,
         generation_id=member.generation_id,
         coordinator=-1 if member.coordinator is None else member.coordinator,

@@ -18,7 +18,7 @@ from minikafka_client.core.partition_reader import PartitionReader, Phase
 from minikafka_client.core.wire import Answer
 from minikafka_client.errors import ConnectionLostError, KafkaError, NoOffsetError, SomeFailedError
 from minikafka_client.log_events import LogEvent
-from minikafka_client.plans.group_offsets import list_group_offsets
+from minikafka_client.plans.group_offsets import MemberEpoch, member_offsets
 from minikafka_client.plans.offsets import list_offsets
 from minikafka_client.trio_api.background import Background
 from minikafka_client.trio_api.metadata_keeper import MetadataKeeper
@@ -35,12 +35,23 @@ logger = logging.getLogger(__name__)
 
 FETCH_LANE: Final = "fetch"
 
+_PASSING: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # a topic that does not exist may still be created
+        # The member's next heartbeat brings its new epoch, or takes the partitions away.
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    }
+)
+
 
 class FetchLoop:
     """The fetcher's shell.
 
     Partitions start at the group's committed offset, else at ``reset_spec``; without either they
-    fail with `NoOffsetError`. ``on_arrival`` is called when there may be something for the
+    fail with `NoOffsetError`. ``member_epoch`` returns as whom to ask for committed offsets.
+    ``on_arrival`` is called when there may be something for the
     application.
     """
 
@@ -52,6 +63,7 @@ class FetchLoop:
         background: Background,
         *,
         group_id: str | None,
+        member_epoch: Callable[[], MemberEpoch | None],
         reset_spec: int | None,
         isolation_level: IsolationLevel,
         retry: Backoff,
@@ -63,6 +75,7 @@ class FetchLoop:
         self._keeper = keeper
         self._background = background
         self._group_id = group_id
+        self._member_epoch = member_epoch
         self._reset_spec = reset_spec
         self._isolation_level = isolation_level
         self._retry = retry
@@ -197,8 +210,12 @@ class FetchLoop:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         is_committed = self._isolation_level is IsolationLevel.READ_COMMITTED
         return await self._network.run_plan(
-            lambda cluster: list_group_offsets(
-                cluster, group_id, partitions, require_stable=is_committed
+            lambda cluster: member_offsets(
+                cluster,
+                group_id,
+                partitions,
+                member=self._member_epoch(),
+                require_stable=is_committed,
             )
         )
 
@@ -253,6 +270,11 @@ class FetchLoop:
                 reader.seek(offset.offset)  # its epoch is that of the record there, not before
 
 
+def may_pass(error: KafkaError) -> bool:
+    """Whether a look-up that failed like this is tried again, as long as there is the partition."""
+    return error.is_retriable or error.code in _PASSING
+
+
 def _fail_or_raise(
     asked: dict[PartitionReader, tuple[int, int]], failed: Mapping[TopicPartition, KafkaError]
 ) -> None:
@@ -262,8 +284,7 @@ def _fail_or_raise(
         error = failed.get(reader.partition)
         if error is None or reader.term != term:
             continue
-        # A topic that does not exist may still be created.
-        if error.is_retriable or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if may_pass(error):
             passing = error
         else:
             reader.fail(error)

@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from minikafka_client.core import group_member as machine
+from minikafka_client.core import membership as machine
 from minikafka_client.core.wire import Answer
 from minikafka_client.errors import ConnectionLostError, KafkaError
 from minikafka_client.log_events import LogEvent
@@ -39,7 +39,7 @@ class GroupLoop:
 
     def __init__(
         self,
-        member: machine.GroupMember,
+        member: machine.Member,
         group_id: str,
         network: Network,
         keeper: MetadataKeeper,
@@ -60,6 +60,11 @@ class GroupLoop:
         self._events: deque[machine.Event] = deque()
         self._is_busy = False
         self._timer = trio.CancelScope()
+        self._has_answer = trio.Event()
+
+    async def next_answer(self) -> None:
+        """Wait until the coordinator has answered the member (or could not)."""
+        await self._has_answer.wait()
 
     def feed(self, event: machine.Event) -> None:
         self._events.append(event)
@@ -125,8 +130,8 @@ class GroupLoop:
                     self._send(effect)
                 case machine.FindCoordinator():
                     self._background.start_soon(self._find_coordinator)
-                case machine.RefreshMetadata(topics):
-                    self._keeper.want(topics)
+                case machine.RefreshMetadata(topics, topic_ids):
+                    self._keeper.want(topics, topic_ids)
                 case machine.Revoke() | machine.Assign():
                     if isinstance(effect, machine.Assign):
                         self._log_joined()
@@ -152,12 +157,14 @@ class GroupLoop:
 
         def on_answer(answer: Answer) -> None:
             self.feed(machine.Answered(token, answer))
+            has_answer, self._has_answer = self._has_answer, trio.Event()
+            has_answer.set()
 
         connection = self._network.connected(effect.node, GROUP_LANE)
         try:
             if connection is None:
                 raise ConnectionLostError(f"the connection to broker {effect.node} is closed")
-            version = connection.version_for(effect.request)
+            version = connection.version_for(effect.request, effect.version_min)
             connection.submit(effect.request, version, on_answer, timeout_ms=effect.timeout_ms)
         except KafkaError as error:
             self.feed(machine.Answered(token, error))

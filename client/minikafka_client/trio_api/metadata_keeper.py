@@ -11,7 +11,7 @@ import trio
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.errors import ClosedError, KafkaError
 from minikafka_client.log_events import LogEvent
-from minikafka_client.plans.rounds import refresh_metadata
+from minikafka_client.plans.rounds import refresh_metadata, refresh_metadata_by_id
 from minikafka_client.trio_api.network import Network
 
 logger = logging.getLogger(__name__)
@@ -20,8 +20,13 @@ logger = logging.getLogger(__name__)
 class MetadataKeeper:
     """Asks for metadata when it is wanted, and when it is older than ``metadata_max_age_ms``.
 
-    ``allow_auto_topic_creation``: asking may create topics, if the broker is set to. ``on_change``
-    is called after each attempt.
+    ``on_change`` is called after each attempt.
+
+    Attributes:
+        topics: those that are asked for, by name.
+        topic_ids: those whose names are not known yet; a topic moves over when its name is.
+        wants_all_topics: ask for all topics instead.
+        allow_auto_topic_creation: asking may create topics, if the broker is set to.
     """
 
     def __init__(
@@ -33,18 +38,20 @@ class MetadataKeeper:
         on_change: Callable[[], None],
     ) -> None:
         self.topics: set[str] = set()
+        self.topic_ids: set[bytes] = set()
+        self.allow_auto_topic_creation = allow_auto_topic_creation
         self.wants_all_topics = False
         self.last_error: KafkaError | None = None
         self._network = network
         self._on_change = on_change
-        self._allow_auto_topic_creation = allow_auto_topic_creation
         config = network.config
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, dice)
         self._wanted = trio.Event()
         self._tried = trio.Event()
 
-    def want(self, topics: Iterable[str] = ()) -> None:
+    def want(self, topics: Iterable[str] = (), topic_ids: Iterable[bytes] = ()) -> None:
         self.topics.update(topics)
+        self.topic_ids.update(topic_ids)
         self._wanted.set()
 
     async def next_try(self) -> None:
@@ -56,7 +63,7 @@ class MetadataKeeper:
         max_age_s = self._network.config.metadata_max_age_ms / 1000
         while True:
             expires_at = self._network.cluster.updated_at + max_age_s
-            uses = bool(self.topics) or self.wants_all_topics
+            uses = bool(self.topics or self.topic_ids) or self.wants_all_topics
             with trio.move_on_at(expires_at if uses else math.inf):
                 await self._wanted.wait()
             self._wanted = trio.Event()
@@ -79,12 +86,20 @@ class MetadataKeeper:
 
     async def _ask(self) -> KafkaError | None:
         names = None if self.wants_all_topics else sorted(self.topics)
+        topic_ids, self.topic_ids = self.topic_ids, set()
         try:
-            await self._network.run_plan(
-                lambda _cluster: refresh_metadata(
-                    names, allow_auto_topic_creation=self._allow_auto_topic_creation
+            if names != [] or not topic_ids:
+                await self._network.run_plan(
+                    lambda _cluster: refresh_metadata(
+                        names, allow_auto_topic_creation=self.allow_auto_topic_creation
+                    )
                 )
-            )
+            known = self._network.cluster.names_by_id
+            if topic_ids - known.keys():
+                await self._network.run_plan(
+                    lambda _cluster: refresh_metadata_by_id(topic_ids - known.keys())
+                )
+            self.topics.update(known[each] for each in topic_ids & known.keys())
         except ClosedError:
             raise
         except KafkaError as error:

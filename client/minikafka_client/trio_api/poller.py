@@ -16,7 +16,7 @@ import trio
 from minikafka_client.consumer_options import RebalanceCallback
 from minikafka_client.core.consumption import Consumption, Iteration
 from minikafka_client.core.fetched import ConsumedBatch
-from minikafka_client.core.group_member import Polled, Revoke, Revoked
+from minikafka_client.core.membership import Polled, Revoke, Revoked
 from minikafka_client.core.meters import RateMeter
 from minikafka_client.core.partition_reader import PartitionReader, Phase
 from minikafka_client.core.serialization import Deserializers

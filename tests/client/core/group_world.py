@@ -9,7 +9,7 @@ from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import heartbeat, join_group, leave_group, sync_group
 from minikafka.protocol.messages import metadata as metadata_api
 from minikafka.protocol.schema import Request
-from minikafka_client.core import group_member
+from minikafka_client.core import group_member, membership
 from minikafka_client.core.assignors.registry import AssignorName, choose_assignors
 from minikafka_client.core.backoff import Backoff
 from minikafka_client.core.cluster import Cluster
@@ -76,7 +76,7 @@ class Consumer:
             config, self.cluster, Backoff(100, 1_000, lambda: 0.5)
         )
         self.holding: set[TopicPartition] = set()
-        self.actions: deque[group_member.Revoke | group_member.Assign] = deque()
+        self.actions: deque[membership.Revoke | membership.Assign] = deque()
         self.error: KafkaError | None = None
         self.unanswered: deque[tuple[int, Call[Any]]] = deque()
         self.wants_coordinator = False
@@ -91,37 +91,37 @@ class Consumer:
         for event in events:
             self.run(self.member.handle(event, self.now))
 
-    def run(self, effects: list[group_member.Effect]) -> None:
+    def run(self, effects: list[membership.Effect]) -> None:
         for effect in effects:
             match effect:
-                case group_member.Send(_node, token, request):
+                case membership.Send(_node, token, request):
                     call: Call[Any] = Call()
                     self.unanswered.append((token, call))
                     self.world.ask(request, call, self.name)
-                case group_member.FindCoordinator():
+                case membership.FindCoordinator():
                     self.wants_coordinator = True
-                case group_member.RefreshMetadata(topics):
+                case membership.RefreshMetadata(topics):
                     self.wants_metadata |= topics
-                case group_member.Revoke() | group_member.Assign():
+                case membership.Revoke() | membership.Assign():
                     self.actions.append(effect)
-                case group_member.Fail(error):
+                case membership.Fail(error):
                     self.error = error
 
     # --- what may happen ---
 
     def subscribe(self, *topics: str) -> None:
-        self.feed(group_member.Subscribed(topics))
+        self.feed(membership.Subscribed(topics))
 
     def poll(self) -> None:
         """The application polls, which runs its rebalance callbacks."""
-        self.feed(group_member.Polled())
+        self.feed(membership.Polled())
         while self.actions:
             action = self.actions.popleft()
-            if isinstance(action, group_member.Revoke):
+            if isinstance(action, membership.Revoke):
                 self.holding -= set(action.partitions)
                 self.lost += action.is_lost
                 self.revoked += not action.is_lost
-                self.feed(group_member.Revoked())
+                self.feed(membership.Revoked())
             else:
                 self.holding |= set(action.partitions)
 
@@ -129,18 +129,18 @@ class Consumer:
         """Deliver the answers that have arrived, in order."""
         while self.unanswered and self.unanswered[0][1].is_answered:
             token, call = self.unanswered.popleft()
-            self.feed(group_member.Answered(token, call.response))
+            self.feed(membership.Answered(token, call.response))
 
     def lose_connection(self) -> None:
         lost, self.unanswered = self.unanswered, deque()
         for token, _call in lost:
-            self.feed(group_member.Answered(token, ConnectionLostError("lost")))
+            self.feed(membership.Answered(token, ConnectionLostError("lost")))
 
     def recover(self) -> None:
         """Get what it asked the rest of the client for."""
         if self.wants_coordinator:
             self.wants_coordinator = False
-            self.feed(group_member.CoordinatorFound(NODE))
+            self.feed(membership.CoordinatorFound(NODE))
         if self.wants_metadata:
             names, self.wants_metadata = self.wants_metadata, frozenset()
             self.learn(names)
@@ -148,15 +148,15 @@ class Consumer:
     def fail_to_find_coordinator(self, error: KafkaError) -> None:
         if self.wants_coordinator:
             self.wants_coordinator = False
-            self.feed(group_member.CoordinatorFailed(error))
+            self.feed(membership.CoordinatorFailed(error))
 
     def learn(self, names: frozenset[str]) -> None:
         counts = {name: self.world.partition_counts.get(name, 0) for name in names}
         self.cluster.update(metadata(counts), self.now)
-        self.feed(group_member.MetadataChanged())
+        self.feed(membership.MetadataChanged())
 
     def leave(self) -> None:
-        self.feed(group_member.Left("leaving"))
+        self.feed(membership.Left("leaving"))
         self.actions.clear()
         self.holding.clear()
 

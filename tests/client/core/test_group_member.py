@@ -9,7 +9,8 @@ import pytest
 
 from minikafka.protocol.messages import join_group
 from minikafka_client.core.assignors.registry import AssignorName
-from minikafka_client.core.group_member import Revoke, Send, State, Subscribed
+from minikafka_client.core.group_member import State
+from minikafka_client.core.membership import Revoke, Send, Subscribed
 from minikafka_client.errors import FencedError
 from tests.client.core.group_world import Consumer, World, joining, partitions, stable, state_of
 

@@ -7,7 +7,8 @@ import pytest
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import heartbeat, join_group, leave_group, sync_group
 from minikafka_client import errors
-from minikafka_client.core.group_member import Answered, Left, Polled, Send, State
+from minikafka_client.core.group_member import State
+from minikafka_client.core.membership import Answered, Left, Polled, Send
 from tests.client.core.group_world import Consumer, World, joining, partitions, stable, state_of
 
 # --- answers that the coordinator of one broker does not give -----------------------------------

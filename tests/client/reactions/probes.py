@@ -25,7 +25,8 @@ from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import heartbeat as heartbeat_api
 from minikafka.protocol.messages import join_group as join_group_api
 from minikafka.protocol.messages import sync_group as sync_group_api
-from minikafka_client.core.group_member import Answered, Polled, Send, State
+from minikafka_client.core.group_member import State
+from minikafka_client.core.membership import Answered, Polled, Send
 from minikafka_client.core.partition_reader import Phase
 from minikafka_client.core.producer_batch import BatchState
 from minikafka_client.errors import KafkaError, NoOffsetError

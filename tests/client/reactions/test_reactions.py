@@ -8,7 +8,14 @@ import pytest
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka_client.errors import broker_error
-from tests.client.reactions import plan_probes, table, transaction_probes, transaction_table
+from tests.client.reactions import (
+    consumer_group_probes,
+    consumer_group_table,
+    plan_probes,
+    table,
+    transaction_probes,
+    transaction_table,
+)
 
 # Errors that brokers really answer, and that reach the application.
 REPORTED = """
@@ -21,6 +28,8 @@ REPORTED = """
     OUT_OF_ORDER_SEQUENCE_NUMBER INVALID_PRODUCER_EPOCH SASL_AUTHENTICATION_FAILED
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED UNSUPPORTED_COMPRESSION_TYPE GROUP_MAX_SIZE_REACHED
     FENCED_INSTANCE_ID INVALID_RECORD PRODUCER_FENCED REBALANCE_IN_PROGRESS UNKNOWN_SERVER_ERROR
+    FENCED_MEMBER_EPOCH STALE_MEMBER_EPOCH UNRELEASED_INSTANCE_ID UNSUPPORTED_ASSIGNOR
+    INVALID_REGULAR_EXPRESSION INVALID_RECORD_STATE
 """
 
 
@@ -40,8 +49,16 @@ def rows(table: str) -> list[tuple[ErrorCode, str, str]]:
     return found
 
 
-PROBES = {"": plan_probes.PROBES, "transaction": transaction_probes.PROBES}
-ROWS = {"": rows(table.TABLE), "transaction": rows(transaction_table.TABLE)}
+PROBES = {
+    "": plan_probes.PROBES,
+    "consumer group": consumer_group_probes.PROBES,
+    "transaction": transaction_probes.PROBES,
+}
+ROWS = {
+    "": rows(table.TABLE),
+    "consumer group": rows(consumer_group_table.TABLE),
+    "transaction": rows(transaction_table.TABLE),
+}
 COLUMNS = [(which, answer) for which, probes in PROBES.items() for answer in probes]
 
 

@@ -21,8 +21,14 @@ from tests.client.plans.scripted import Script
 P = TopicPartition("t", 0)
 
 
+class Config:
+    default_api_timeout_ms = 60_000
+
+
 class Network:
     """A coordinator that takes every commit, after the first one has failed."""
+
+    config = Config()
 
     def __init__(self, failure: errors.KafkaError) -> None:
         self.generations: list[int] = []
@@ -50,26 +56,46 @@ class Network:
 
 
 class Member:
-    """The part of a group's loop that commits use."""
+    """The part of a member's machine that commits use."""
 
     member_id = "m"
     generation_id = 4
     group_instance_id: str | None = None
     coordinator = 1
+    uses_member_epochs = True
+    owned = frozenset({P})
+
+
+class Group:
+    """The part of a group's loop that commits use."""
+
+    def __init__(self) -> None:
+        self.member = Member()
+        self.has_answer = trio.Event()
+
+    async def next_answer(self) -> None:
+        await self.has_answer.wait()
+
+    async def answer(self) -> None:
+        """A heartbeat is answered; returns when nothing more happens without an event."""
+        has_answer, self.has_answer = self.has_answer, trio.Event()
+        has_answer.set()
+        await trio.testing.wait_all_tasks_blocked()
 
 
 class Hall:
     """Commits of a member, and their results."""
 
     def __init__(self, nursery: trio.Nursery, failure: errors.KafkaError) -> None:
-        self.network, self.member = Network(failure), Member()
+        self.network, self.group = Network(failure), Group()
+        self.member = self.group.member
         self.refused: list[int] = []
         self.ended: list[errors.KafkaError | None] = []
         self._commits = Commits(
             "g",
             cast("Any", self.network),
             cast("Any", nursery),
-            cast("Any", self.member),
+            cast("Any", self.group),
             is_subscribed=lambda: True,
             on_refused=self.refused.append,
         )
@@ -111,4 +137,46 @@ async def test_what_is_said_of_an_older_membership_is_not_held_against_the_prese
         hall.network.first_fails.set()
         await trio.testing.wait_all_tasks_blocked()
     assert hall.refused == ([code] if is_present else [])
+    assert hall.ended == [failure]
+
+
+def stale_epoch() -> errors.KafkaError:
+    failure = errors.CommitFailedError("the epoch has moved on")
+    failure.code = ErrorCode.STALE_MEMBER_EPOCH
+    return failure
+
+
+async def test_a_commit_under_a_stale_epoch_is_repeated_under_the_next_one() -> None:
+    async with trio.open_nursery() as nursery:
+        hall = Hall(nursery, stale_epoch())
+        hall.network.first_fails.set()
+        await hall.begin(5)
+        assert hall.refused == [ErrorCode.STALE_MEMBER_EPOCH]  # which asks the coordinator
+        await hall.group.answer()  # to a heartbeat from before
+        hall.member.generation_id = 5
+        await hall.group.answer()
+    assert hall.network.generations == [5]
+    assert hall.ended == [None]
+
+
+async def test_a_partition_that_has_moved_on_is_not_committed_under_a_later_epoch() -> None:
+    failure = stale_epoch()
+    async with trio.open_nursery() as nursery:
+        hall = Hall(nursery, failure)
+        hall.network.first_fails.set()
+        await hall.begin(5)
+        hall.member.generation_id, hall.member.owned = 5, frozenset()
+        await hall.group.answer()
+    assert hall.network.generations == []
+    assert hall.ended == [failure]
+
+
+async def test_an_epoch_that_stays_stale_is_an_error() -> None:
+    failure = stale_epoch()
+    async with trio.open_nursery() as nursery:
+        hall = Hall(nursery, failure)
+        hall.network.first_fails.set()
+        await hall.begin(5)
+        for _ in range(3):
+            await hall.group.answer()
     assert hall.ended == [failure]
