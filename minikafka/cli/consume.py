@@ -15,6 +15,7 @@ from .target import Target, client_command, connected, no_partition, require_top
 if TYPE_CHECKING:
     from minikafka_client import AdminClient, TopicPartition
 
+    from .record_filter import RecordFilter
     from .record_format import RecordFormat
     from .record_printer import RecordPrinter
 
@@ -64,6 +65,13 @@ _COMMIT_PATIENCE_S: Final = 5
     show_default=True,
     help="Whether to show records of open and aborted transactions.",
 )
+@click.option(
+    "--filter",
+    "expressions",
+    multiple=True,
+    metavar="EXPRESSION",
+    help="Show only records of which this is true; may be repeated, then all must be.",
+)
 @client_command
 async def command(
     target: Target,
@@ -76,6 +84,7 @@ async def command(
     template: str | None,
     delimiter: str | None,
     isolation_level: Literal["read_uncommitted", "read_committed"],
+    expressions: tuple[str, ...],
 ) -> None:
     r"""Print the records of topics until Ctrl-C, --max-records or --timeout.
 
@@ -87,8 +96,12 @@ async def command(
     {timestamp_ms} {key} {value} {headers}; and \n \t \0 \\ \x1f.
 
     \b
+    --filter: key, value or header.NAME, then = (is this text), != (is not) or ~ (contains
+    a match of this regular expression), then the text.
+
+    \b
     Examples:
-      minikafka consume orders --from-beginning
+      minikafka consume orders --from-beginning --filter key=alice --filter 'value~pears?'
       minikafka consume orders --group billing --max-records 100
       minikafka consume orders --format '{key}\t{value}' --timeout 5
       minikafka consume orders --json --from-beginning | jq .offset
@@ -101,13 +114,14 @@ async def command(
 
     if group_id is not None and partitions:
         raise click.UsageError("--group and --partition exclude each other: a group assigns them")
-    render = _format(target, template, delimiter)
     printer = RecordPrinter(
-        render, max_records=max_records, timeout_s=timeout_s, commits=bool(group_id)
+        _format(target, template, delimiter),
+        max_records=max_records,
+        timeout_s=timeout_s,
+        commits=bool(group_id),
+        is_shown=_filter(expressions),
     )
-    async with connected(target) as admin:
-        await require_topics(admin, topics)
-        wanted = [] if group_id else await _partitions_of(admin, topics, partitions)
+    wanted = await _wanted(target, topics, None if group_id else partitions)
     stop = Stop()
     async with Consumer(
         target.bootstrap,
@@ -141,6 +155,12 @@ def _format(target: Target, template: str | None, delimiter: str | None) -> Reco
     return json_line
 
 
+def _filter(expressions: tuple[str, ...]) -> RecordFilter | None:
+    from .record_filter import compile_filters
+
+    return compile_filters(expressions) if expressions else None
+
+
 def _check_end(
     printer: RecordPrinter, stop: Stop, max_records: int | None, timeout_s: float | None
 ) -> None:
@@ -154,6 +174,15 @@ def _check_end(
             f"{printer.printed} of {count_of(max_records, 'record')} arrived, then none for "
             f"{timeout_s} s (--timeout)"
         )
+
+
+async def _wanted(
+    target: Target, topics: Sequence[str], partitions: Sequence[int] | None
+) -> list[TopicPartition]:
+    """The partitions to read; None for those that the group will assign."""
+    async with connected(target) as admin:
+        await require_topics(admin, topics)
+        return [] if partitions is None else await _partitions_of(admin, topics, partitions)
 
 
 async def _partitions_of(

@@ -17,6 +17,7 @@ COMMANDS = [
     "consume",
     "group",
     "transaction",
+    "client-metrics",
     "cluster",
     "quorum",
     "log",
