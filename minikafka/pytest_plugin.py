@@ -149,9 +149,20 @@ def kafka_topic(
 
 @pytest.fixture
 def kafka_clean(kafka_broker: Broker | OtherKafka) -> Broker | OtherKafka:
-    """``kafka_broker`` without topics, groups and transactions, as if it were a new one."""
+    """``kafka_broker`` without topics, groups and transactions, as if it were a new one.
+
+    It comes before all other fixtures of the test, in whatever order they are named.
+    """
     kafka_broker.reset()
     return kafka_broker
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Clean before any other fixture of the test, or its topic would be gone again."""
+    names = getattr(item, "fixturenames", [])
+    if "kafka_clean" in names:
+        names.remove("kafka_clean")
+        names.insert(0, "kafka_clean")
 
 
 # --- between tests, and when one fails ---

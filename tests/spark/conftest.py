@@ -20,15 +20,20 @@ MakeTopic = Callable[..., str]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that need the session."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if "java" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.java)
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
-    """A session with two local workers; without Java the test is skipped (on CI it fails)."""
+def java() -> None:
+    """Without Java the test is skipped (on CI it fails)."""
     if shutil.which("java") is None:
         pytest.skip("Spark needs a Java runtime, and there is no java here")
+
+
+@pytest.fixture(scope="session")
+def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Generator[SparkSession]:
+    """A session with two local workers."""
     session = new_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()

@@ -25,14 +25,16 @@ SETTINGS = {
 }
 
 
-def new_session(folder: Path, **more: str) -> SparkSession:
+def new_session(folder: Path, driver: str = sys.executable, **more: str) -> SparkSession:
     """Start a JVM with a session.
 
     Args:
         folder: where Spark puts what it writes.
+        driver: the program that Spark believes the driver to run in.
         more: further settings, with ``__`` in place of dots.
     """
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = driver
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
         **SETTINGS,

@@ -40,6 +40,14 @@ def test_clean(kafka_clean):
     admin = AdminClient({"bootstrap.servers": kafka_clean.bootstrap})
     assert admin.list_topics(timeout=30).topics == {}
 
+@pytest.fixture
+def greeting(kafka_broker):
+    send(kafka_broker.bootstrap, "greetings")
+
+def test_fixtures_come_after_the_cleaning(greeting, kafka_topic, kafka_clean):
+    admin = AdminClient({"bootstrap.servers": kafka_clean.bootstrap})
+    assert set(admin.list_topics(timeout=30).topics) == {"greetings", kafka_topic}
+
 def test_a_cluster(kafka_cluster):
     assert kafka_cluster.bootstrap.count(",") == 2
     kafka_cluster.kill(2)
