@@ -54,7 +54,12 @@ def command() -> None:
 @command.command("list")
 @client_command
 async def list_clients(target: Target) -> None:
-    """List the clients that have pushed metrics."""
+    r"""List the clients that have pushed metrics.
+
+    \b
+    Example:
+      minikafka client-metrics list
+    """
     clients = await _clients(target)
     if target.as_json:
         print_json({"clients": [_document(one) for one in clients]})
@@ -80,10 +85,14 @@ async def list_clients(target: Target) -> None:
 @click.argument("client")
 @client_command
 async def show(target: Target, client: str) -> None:
-    """Show the metrics in the last push of a client.
+    r"""Show the metrics in the last push of a client.
 
     CLIENT is its client instance id or its client id; of several with one client id, the one that
     pushed last is shown. Counters are what was counted since the push before.
+
+    \b
+    Example:
+      minikafka client-metrics show billing
     """
     clients = await _clients(target)
     found = [one for one in clients if client in (one.instance_id, one.facts["client_id"])]

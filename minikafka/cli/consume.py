@@ -15,6 +15,7 @@ from .target import Target, client_command, connected, no_partition, require_top
 if TYPE_CHECKING:
     from minikafka_client import AdminClient, Consumer, TopicPartition
 
+    from .record_filter import RecordFilter
     from .record_format import RecordFormat
     from .record_printer import RecordPrinter
 
@@ -75,6 +76,13 @@ _SHARE_EXCLUDES: Final = (
     show_default=True,
     help="Whether to show records of open and aborted transactions.",
 )
+@click.option(
+    "--filter",
+    "expressions",
+    multiple=True,
+    metavar="EXPRESSION",
+    help="Show only records of which this is true; may be repeated, then all must be.",
+)
 @client_command
 async def command(
     target: Target,
@@ -88,6 +96,7 @@ async def command(
     template: str | None,
     delimiter: str | None,
     isolation_level: Literal["read_uncommitted", "read_committed"],
+    expressions: tuple[str, ...],
 ) -> None:
     r"""Print the records of topics until Ctrl-C, --max-records or --timeout.
 
@@ -100,8 +109,12 @@ async def command(
     {timestamp_ms} {key} {value} {headers}; and \n \t \0 \\ \x1f.
 
     \b
+    --filter: key, value or header.NAME, then = (is this text), != (is not) or ~ (contains
+    a match of this regular expression), then the text.
+
+    \b
     Examples:
-      minikafka consume orders --from-beginning
+      minikafka consume orders --from-beginning --filter key=alice --filter 'value~pears?'
       minikafka consume orders --group billing --max-records 100
       minikafka consume jobs --share workers --max-records 1
       minikafka consume orders --format '{key}\t{value}' --timeout 5
@@ -116,9 +129,12 @@ async def command(
         raise click.UsageError("--group and --partition exclude each other: a group assigns them")
     if share_group_id and (group_id or partitions or isolation_level != "read_uncommitted"):
         raise click.UsageError(_SHARE_EXCLUDES)
-    render = _format(target, template, delimiter)
     printer = RecordPrinter(
-        render, max_records=max_records, timeout_s=timeout_s, commits=bool(group_id)
+        _format(target, template, delimiter),
+        max_records=max_records,
+        timeout_s=timeout_s,
+        commits=bool(group_id),
+        is_shown=_filter(expressions),
     )
     async with connected(target) as admin:
         await require_topics(admin, topics)
@@ -175,6 +191,12 @@ def _format(target: Target, template: str | None, delimiter: str | None) -> Reco
     if template is not None or delimiter is not None:
         raise click.UsageError("--json and --format (or --delimiter) exclude each other")
     return json_line
+
+
+def _filter(expressions: tuple[str, ...]) -> RecordFilter | None:
+    from .record_filter import compile_filters
+
+    return compile_filters(expressions) if expressions else None
 
 
 def _check_end(

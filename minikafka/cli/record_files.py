@@ -15,7 +15,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterator
-from typing import IO, Any, Final, Literal, NamedTuple
+from typing import IO, Any, Final, Literal, NamedTuple, cast
 
 import msgpack
 
@@ -71,7 +71,8 @@ class Writing:
 
     def _put(self, part: object) -> None:
         if self._form == "msgpack":
-            fields = list(part.items()) if isinstance(part, dict) else part
+            is_object = isinstance(part, dict)
+            fields = list(cast("dict[str, object]", part).items()) if is_object else part
             packed: bytes = msgpack.packb(fields)
         else:
             text = json.dumps(part, ensure_ascii=False, separators=(",", ":"))
@@ -168,7 +169,7 @@ def _octets(shown: Any) -> bytes | None:
 def _object(part: Any) -> dict[str, Any]:
     """A head or an end; empty for a record."""
     if isinstance(part, dict):
-        return part
+        return cast("dict[str, Any]", part)
     try:
         return {str(name): value for name, value in part}
     except (TypeError, ValueError):

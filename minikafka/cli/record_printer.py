@@ -15,6 +15,7 @@ import trio
 from minikafka_client import ConsumerRecord, KafkaError, TopicPartition
 
 from .output import cannot_write, note
+from .record_filter import RecordFilter
 from .record_format import RecordFormat
 
 _RECORDS_PER_WRITE_MAX: Final = 1_000
@@ -40,6 +41,7 @@ class RecordPrinter:
         max_records: stop after this many; None for no limit.
         timeout_s: stop when no record has arrived for this long; None for no limit.
         commits: whether the consumer is in a group.
+        is_shown: which records to print; the others count as read and not as printed.
 
     Attributes:
         consumer: to be set before `run`.
@@ -56,6 +58,7 @@ class RecordPrinter:
         max_records: int | None,
         timeout_s: float | None,
         commits: bool,
+        is_shown: RecordFilter | None = None,
     ) -> None:
         self.printed = 0
         self.reader_is_gone = False
@@ -63,6 +66,7 @@ class RecordPrinter:
         self._max_records = max_records
         self._timeout_s = inf if timeout_s is None else timeout_s
         self._commits = commits
+        self._is_shown = is_shown
         self._stdout = _Stdout()
         self._written: dict[TopicPartition, int] = {}
         self._next_commit = 0.0
@@ -109,8 +113,9 @@ class RecordPrinter:
         return None if patience_s == inf else patience_s * 1000
 
     async def _print(self, records: Sequence[ConsumerRecord]) -> None:
-        await self._stdout.write(b"".join(map(self._render, records)))
-        self.printed += len(records)
+        shown = records if self._is_shown is None else list(filter(self._is_shown, records))
+        await self._stdout.write(b"".join(map(self._render, shown)))
+        self.printed += len(shown)
         if self._commits:
             for record in records:
                 self._written[TopicPartition(record.topic, record.partition)] = record.offset + 1

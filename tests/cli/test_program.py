@@ -18,6 +18,7 @@ COMMANDS = [
     "group",
     "share-group",
     "transaction",
+    "client-metrics",
     "cluster",
     "quorum",
     "log",

@@ -289,6 +289,6 @@ async def set_for_group(client: WireClient, group_id: str, name: str, value: str
     group = incremental_alter_configs.Resource(
         resource_type=32, resource_name=group_id, configs=[config]
     )
-    request = incremental_alter_configs.Request(resources=[group])
+    request = incremental_alter_configs.Request(resources=[group], validate_only=False)
     answer = await client.ask(request, 1, incremental_alter_configs.Response)
     assert answer.responses[0].error_code == ErrorCode.NONE, answer

@@ -18,6 +18,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
+TOOLS_POM = HERE / "pom-tools.xml"
+TOOLS_PACKAGES = ("kafka.admin.", "org.apache.kafka.tools.")
 JAVA_SOURCES = HERE / "java"
 LOG_CONFIG = HERE / "log4j2.properties"
 KEPT = Path(sys.prefix) / "peers"
@@ -112,7 +114,8 @@ def classes() -> Path:
 def java_command(
     main_class: str, *arguments: str, heap_mb: int = 128, log_level: str = "info"
 ) -> list[str]:
-    """The command line that runs a class of the jars or of `java/`."""
+    """The command line that runs a class of the jars or of `java/`, or one of Kafka's tools."""
+    is_tool = main_class.startswith(TOOLS_PACKAGES)
     return [
         "java",
         f"-Xmx{heap_mb}m",
@@ -120,7 +123,7 @@ def java_command(
         f"-Dlog4j2.configurationFile={LOG_CONFIG}",
         f"-Dpeers.log.level={log_level}",
         "-cp",
-        f"{classes()}:{jars()}/*",
+        f"{jars(TOOLS_POM)}/*" if is_tool else f"{classes()}:{jars()}/*",
         main_class,
         *arguments,
     ]

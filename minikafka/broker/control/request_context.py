@@ -17,7 +17,7 @@ class ClientConnection:
 
     def __init__(self) -> None:
         self.port = 0
-        self.software = ("unknown", "unknown")
+        self.software: tuple[str, str] = ("unknown", "unknown")
 
 
 class RequestContext(NamedTuple):
