@@ -57,6 +57,7 @@ class Member:
         self.is_stuck = False
         self._sent = 0
         self._heard_s = -SESSION_S
+        self._revoked_s = -SESSION_S
         self._told: dict[str, Any] | None = None
         self._commits_open = 0
         self._is_finishing = False
@@ -113,7 +114,8 @@ class Member:
             self._counts["fenced"] += 1
             self.epoch, self.owned, self._wanted = 0, {}, None
         now = self._world.now
-        is_late = now - self._heard_s > SESSION_S / 2 or self._is_revoking
+        last_s = now - SESSION_S / 2
+        is_late = self._heard_s < last_s or self._revoked_s > last_s or self._is_revoking
         require(
             error is not ErrorCode.FENCED_INSTANCE_ID or is_late,
             "static members",
@@ -163,6 +165,7 @@ class Member:
             self._world.after(1.0, self._revoke)
             return
         self._is_finishing = False
+        self._revoked_s = self._world.now
         self.owned = {
             topic: kept
             for topic, indexes in self.owned.items()

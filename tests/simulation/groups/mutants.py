@@ -25,11 +25,6 @@ def answer_before_the_commit(
     done(ErrorCode.NONE)
 
 
-def answer_from_memory(self: ShardContext, done: Any) -> None:
-    del self
-    done(ErrorCode.NONE)
-
-
 def never_disown(self: ConsumerGroup, _: Any) -> None:
     del self
 
@@ -89,10 +84,5 @@ MUTANTS = (
         "expressions are not matched again by the next coordinator",
         SEEDS,
         ((ShardContext, "match", always(None)),),
-    ),
-    Mutant(
-        "answers without a write do not wait for earlier ones",
-        SEEDS,
-        ((ShardContext, "when_stored", answer_from_memory),),
     ),
 )
