@@ -94,3 +94,7 @@ def test_a_session_must_be_longer_than_the_interval_of_its_heartbeats() -> None:
 )
 def test_a_share_group_may_begin_anywhere(reset: str) -> None:
     check_group_settings({"share.auto.offset.reset": reset}, {})
+
+
+def test_undeliverable_records_may_go_to_a_topic_of_the_user() -> None:
+    check_group_settings({"errors.deadletterqueue.topic.name": "dlq.orders"}, {})
