@@ -170,16 +170,24 @@ async def test_a_group_is_described_with_epochs_and_assignments(
 
 @pytest.fixture(scope="module")
 def queues(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    """A broker whose share groups begin with the oldest record."""
-    settings = {"minikafka.group.share.auto.offset.reset": "earliest"}
-    with JudgedBroker(tmp_path_factory.mktemp("queues"), settings) as broker:
+    """A broker for share groups."""
+    with JudgedBroker(tmp_path_factory.mktemp("queues")) as broker:
         yield broker.bootstrap
         broker.check_log()
 
 
+async def begin_with_the_first(bootstrap: str, group_id: str) -> None:
+    group = mk.ConfigResource(mk.ConfigResourceType.GROUP, group_id)
+    change = mk.ConfigChange("share.auto.offset.reset", "earliest")
+    async with mk.AdminClient(bootstrap) as admin:
+        await admin.alter_configs({group: [change]})
+
+
 @asynccontextmanager
 async def sharing(bootstrap: str, topic: str, **options: object) -> AsyncIterator[mk.ShareConsumer]:
+    """A member of the share group that has its topic's name and begins with the first record."""
     with trio.fail_after(60):
+        await begin_with_the_first(bootstrap, topic)
         async with mk.ShareConsumer(bootstrap, topic, **options) as consumer:  # type: ignore[arg-type]  # all by name
             await consumer.subscribe([topic])
             yield consumer
@@ -228,6 +236,7 @@ async def test_the_blocking_share_consumer_and_where_its_group_is(
     queues: str, new_name: NewName
 ) -> None:
     topic = await make_topic(queues, new_name(), 2, b"0", b"1", b"2")
+    await begin_with_the_first(queues, topic)
 
     def work() -> set[bytes | None]:
         values: set[bytes | None] = set()

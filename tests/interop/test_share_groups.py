@@ -9,6 +9,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from minikafka_client import ConfigChange, ConfigResource, ConfigResourceType
+from minikafka_client.sync import AdminClient
 from tests.interop.clients import CONFLUENT, Outgoing, produce
 from tests.kit.live import JudgedBroker
 from tests.kit.waiting import work_until
@@ -22,8 +24,10 @@ TYPES = confluent.AcknowledgeType
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Generator[JudgedBroker]:
-    settings = {"minikafka.group.share.auto.offset.reset": "earliest"}
-    with JudgedBroker(tmp_path, settings) as running:
+    with JudgedBroker(tmp_path) as running:
+        with AdminClient(running.bootstrap) as admin:
+            group = ConfigResource(ConfigResourceType.GROUP, "g")
+            admin.alter_configs({group: [ConfigChange("share.auto.offset.reset", "earliest")]})
         yield running
 
 

@@ -7,12 +7,13 @@ import trio
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import create_topics
+from minikafka.testing.simulation.machines import SETTINGS
 from minikafka.testing.simulation.network import HOST, Sockets, pass_time
 from minikafka.testing.simulation.node import SimulatedNode
 from tests.broker.handlers.transactional_wire import Producer, end, find, init, stable_values, write
 from tests.kit.wire import WireClient, assigned, create_request
 from tests.simulation.brokers.clients import Client
-from tests.simulation.brokers.simulation import SETTINGS, Simulation, play
+from tests.simulation.brokers.simulation import Simulation, play
 
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 120.0
@@ -42,7 +43,7 @@ class CutOffStory(Simulation):
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             for node in self.nodes:
-                self._start(node)
+                self.machines.start(node)
             HOST.set("client")
             with trio.fail_after(_PATIENCE_SECONDS):
                 await self._until("all serve", lambda: all(one.is_serving for one in self.nodes))
