@@ -125,10 +125,7 @@ async def command(
     from .record_printer import RecordPrinter
     from .share_records import print_shared
 
-    if group_id is not None and partitions:
-        raise click.UsageError("--group and --partition exclude each other: a group assigns them")
-    if share_group_id and (group_id or partitions or isolation_level != "read_uncommitted"):
-        raise click.UsageError(_SHARE_EXCLUDES)
+    _check_options(group_id, share_group_id, partitions, isolation_level)
     printer = RecordPrinter(
         _format(target, template, delimiter),
         max_records=max_records,
@@ -158,6 +155,18 @@ async def command(
         )
         await _print_consumed(consumer, topics if group_id else wanted, printer, stop)
     _check_end(printer, stop, max_records, timeout_s)
+
+
+def _check_options(
+    group_id: str | None,
+    share_group_id: str | None,
+    partitions: Sequence[int],
+    isolation_level: str,
+) -> None:
+    if group_id is not None and partitions:
+        raise click.UsageError("--group and --partition exclude each other: a group assigns them")
+    if share_group_id and (group_id or partitions or isolation_level != "read_uncommitted"):
+        raise click.UsageError(_SHARE_EXCLUDES)
 
 
 async def _print_consumed(

@@ -146,7 +146,7 @@ def brokers_are_started_by_minikafka_testing(source: Source) -> Iterator[tuple[i
         "minikafka/cli/serve.py": "it is `minikafka serve`",
         "minikafka/testing/in_process.py": "the one place that runs a broker in a test's process",
         "tests/broker/test_addresses.py": "which addresses it refuses, without starting anything",
-        "tests/simulation/brokers/node.py": "brokers on a simulated network",
+        "minikafka/testing/simulation/node.py": "brokers on a simulated network",
     },
 )
 def brokers_in_process_are_run_by_minikafka_testing(source: Source) -> Iterator[tuple[int, str]]:

@@ -262,7 +262,8 @@ def commit_offsets_in_transaction(
     )
     # Only from version 3 on does the group look whether the member is still one (KIP-447).
     oldest = 3 if group.generation_id >= 0 or group.member_id else 0
-    version_min, version_max = (5, 32767) if has_own_epochs else (oldest, 4)
+    # Version 6 names topics by their ids only (KIP-1319), and offsets are given by name here.
+    version_min, version_max = (5, 5) if has_own_epochs else (oldest, 4)
     yield from coordinator.ask(
         cluster,
         lambda node: Call(node, request, version_min, version_max),

@@ -41,9 +41,7 @@ class CutOffStory(Simulation):
         """Play it; returns the simulated seconds."""
         Sockets(self.network).install()
         async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            for node in self.nodes:
-                self.machines.start(node)
+            self.machines.start_all(nursery)
             HOST.set("client")
             with trio.fail_after(_PATIENCE_SECONDS):
                 await self._until("all serve", lambda: all(one.is_serving for one in self.nodes))
