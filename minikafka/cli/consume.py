@@ -137,9 +137,8 @@ async def command(
         await require_topics(admin, topics)
         if share_group_id and from_beginning:
             await _begin_with_the_oldest(admin, share_group_id)
-        wanted = (
-            [] if group_id or share_group_id else await _partitions_of(admin, topics, partitions)
-        )
+        in_group = group_id or share_group_id
+        wanted = [] if in_group else await _partitions_of(admin, topics, partitions)
     stop = Stop()
     if share_group_id:
         await print_shared(target, topics, share_group_id, printer, stop)
