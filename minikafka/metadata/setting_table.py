@@ -34,6 +34,12 @@ _DAY_MS = 24 * _HOUR_MS
 
 _NO_STREAMS: Final = "Accepted for compatibility; streams groups (KIP-1071) are not served."
 
+_NO_INTERVAL: Final = "Accepted for compatibility (KIP-1263); groups are assigned at once."
+_NO_REFRESH: Final = (
+    "Accepted for compatibility; regular expressions are matched whenever topics change."
+)
+_NO_DEAD_LETTERS: Final = "Accepted for compatibility; there are no dead letters (KIP-1191) yet."
+
 _T = TypeVar("_T", bound=Value)
 _TYPES: Final[dict[type, SettingType]] = {
     bool: SettingType.BOOLEAN,
@@ -307,16 +313,23 @@ class BrokerConfig:
     )
     group_consumer_assignment_interval_ms: int = _setting(
         1000,
-        "The shortest time between two assignments of a consumer group (KIP-1263).",
+        _NO_INTERVAL,
         0,
         dynamic=True,
         group="consumer.assignment.interval.ms",
+        ignored=True,
     )
     group_consumer_min_assignment_interval_ms: int = _setting(
-        0, "The shortest assignment interval that a consumer group may set.", 0
+        0,
+        _NO_INTERVAL,
+        0,
+        ignored=True,
     )
     group_consumer_max_assignment_interval_ms: int = _setting(
-        15_000, "The longest assignment interval that a consumer group may set.", 0
+        15_000,
+        _NO_INTERVAL,
+        0,
+        ignored=True,
     )
     group_consumer_max_size: int = _setting(
         10_000, "The most members of a consumer group (KIP-848). Kafka has no limit by default.", 1
@@ -334,9 +347,9 @@ class BrokerConfig:
     )
     group_consumer_regex_refresh_interval_ms: int = _setting(
         600_000,
-        "How often the topics that match a group's regular expressions are looked up when the "
-        "metadata have not changed.",
+        _NO_REFRESH,
         10_000,
+        ignored=True,
     )
 
     group_share_session_timeout_ms: int = _setting(
@@ -365,16 +378,23 @@ class BrokerConfig:
     )
     group_share_assignment_interval_ms: int = _setting(
         1000,
-        "The shortest time between two assignments of a share group (KIP-1263).",
+        _NO_INTERVAL,
         0,
         dynamic=True,
         group="share.assignment.interval.ms",
+        ignored=True,
     )
     group_share_min_assignment_interval_ms: int = _setting(
-        0, "The shortest assignment interval that a share group may set.", 0
+        0,
+        _NO_INTERVAL,
+        0,
+        ignored=True,
     )
     group_share_max_assignment_interval_ms: int = _setting(
-        15_000, "The longest assignment interval that a share group may set.", 0
+        15_000,
+        _NO_INTERVAL,
+        0,
+        ignored=True,
     )
     group_share_max_size: int = _setting(
         200, "The most members of a share group (KIP-932).", 1, 1000
@@ -445,13 +465,15 @@ class BrokerConfig:
     )
     errors_deadletterqueue_auto_create_topics_enable: bool = _setting(
         False,
-        "Create the topic for undeliverable records that a share group names (KIP-1191).",
+        _NO_DEAD_LETTERS,
         dynamic=True,
+        ignored=True,
     )
     errors_deadletterqueue_topic_name_prefix: str = _setting(
         "dlq.",
-        "How the name of a topic for undeliverable records must begin (KIP-1191); empty for any.",
+        _NO_DEAD_LETTERS,
         dynamic=True,
+        ignored=True,
     )
 
     group_streams_session_timeout_ms: int = _setting(
@@ -819,7 +841,7 @@ _TOPIC_ONLY: Final = (
         "errors.deadletterqueue.group.enable",
         SettingType.BOOLEAN,
         False,
-        "Accepted for compatibility; no share group writes undeliverable records to a topic.",
+        _NO_DEAD_LETTERS,
         is_dynamic=True,
         is_ignored=True,
     ),
@@ -891,16 +913,17 @@ _GROUP_ONLY: Final = (
         "errors.deadletterqueue.topic.name",
         SettingType.STRING,
         "",
-        "The topic for records that could not be delivered to a share group (KIP-1191).",
+        _NO_DEAD_LETTERS,
         is_dynamic=True,
+        is_ignored=True,
     ),
     Setting(
         "errors.deadletterqueue.copy.record.enable",
         SettingType.BOOLEAN,
         False,
-        "Whether undeliverable records are copied with key and value, and not only named in "
-        "headers (KIP-1191).",
+        _NO_DEAD_LETTERS,
         is_dynamic=True,
+        is_ignored=True,
     ),
     Setting(
         "streams.assignor.name",
