@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from minikafka import testing
+from minikafka.testing.topics import create_topic
 from tests.interop.clients import CONFLUENT
 from tests.interop.members import (
     CONSUMER,
@@ -24,7 +25,7 @@ from tests.interop.members import (
 )
 from tests.interop.test_groups import PARTITIONS, send_to_all
 from tests.kit.live import JudgedBroker
-from tests.kit.wire import MakeTopic, Wire
+from tests.kit.wire import MakeTopic
 
 pytestmark = pytest.mark.interop
 
@@ -113,11 +114,9 @@ def test_a_member_resumes_where_the_group_has_committed(broker: JudgedBroker, to
 
 
 def test_a_group_goes_on_when_its_coordinator_is_killed(tmp_path: Path) -> None:
-    with testing.cluster(
-        3, {**HEARTBEATS, "offsets.topic.num.partitions": 1}, directory=tmp_path
-    ) as nodes:
-        with Wire(nodes.bootstrap.split(",")[0]) as wire:
-            wire.create_topic("flights", PARTITIONS, {})
+    settings = {**HEARTBEATS, "offsets.topic.num.partitions": "1"}
+    with testing.cluster(3, settings, directory=tmp_path) as nodes:
+        create_topic(nodes.bootstrap, "flights", PARTITIONS, replicas=3)
         wanted = send_to_all(nodes.bootstrap, "flights", "before")
 
         def member() -> Member:

@@ -21,7 +21,7 @@ _ALIASES: Final = (
 _IDENTITIES: Final = _ALIASES[0].union(
     _ALIASES[1],
     {"topic_id", "group_id", "key", "transactional_id", "resource_type", "resource_name"},
-    {"member_id", "group_instance_id", "producer_id", "feature"},
+    {"member_id", "group_instance_id", "producer_id", "feature", "log_dir"},
 )
 _NUMBERS: Final = frozenset({"int8", "int16", "uint16", "int32", "uint32", "int64"})
 
@@ -67,10 +67,11 @@ def _answer_each(
 ) -> list[Struct]:
     if not any(_errors(struct)):
         return []
+    is_named = any(field.name in _IDENTITIES for field in struct.FIELDS)
     return [
         _answer(struct, one, version, code)
         for one in _entries(name, asked)
-        if any(_identity(field, one) is not None for field in struct.FIELDS)
+        if not is_named or any(_identity(field, one) is not None for field in struct.FIELDS)
     ]
 
 
