@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ...metadata.image import RESOURCE_CLIENT_METRICS
+from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import api_versions
 from ..settings.features import FEATURES
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_VERSION_FIRST = 3
 _FEATURES_FROM_ZERO_FIRST = 4
+# As in Kafka, clients hear of these only if somebody wants metrics; librdkafka logs each time.
+_TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 
 
 def supported_versions() -> list[api_versions.ApiVersion]:
@@ -53,7 +57,10 @@ async def handle(
         request.cluster_id != broker.store.cluster_id or request.node_id != broker.node_id
     ):
         return api_versions.Response(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=[])
-    response = api_versions.Response(error_code=ErrorCode.NONE, api_keys=supported_versions())
+    served = supported_versions()
+    if not any(kind == RESOURCE_CLIENT_METRICS for kind, _ in broker.image.settings):
+        served = [one for one in served if one.api_key not in _TELEMETRY]
+    response = api_versions.Response(error_code=ErrorCode.NONE, api_keys=served)
     if context.api_version >= _FEATURES_FROM_ZERO_FIRST:
         response.supported_features = [
             api_versions.SupportedFeatureKey(
