@@ -25,7 +25,7 @@ def compile_filters(expressions: Sequence[str]) -> RecordFilter:
     another text, or nothing) or ``~`` (contains a match of this regular expression), then the text.
 
     Raises:
-        click.UsageError: an expression is none of these.
+        click.UsageError: an expression has another form.
     """
     filters = [_compile(expression) for expression in expressions]
     return lambda record: all(matches(record) for matches in filters)

@@ -53,7 +53,7 @@ FAILPOINTS: Final[Mapping[FailpointName, str]] = {
     "not know",
     "transaction.markers_written": "partitions have their markers; the end is not stored",
     "controller.decided": "the controller has decided; nothing is stored",
-    "controller.committed": "a decision is in the metadata log; whoever asked is not told",
+    "controller.committed": "a decision is in the metadata log; the one who asked is not told",
 }
 """What is the case at each point, in the order of a record's life."""
 

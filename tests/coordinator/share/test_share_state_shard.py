@@ -104,7 +104,7 @@ def test_a_deposed_leader_is_fenced_from_the_moment_another_one_has_read() -> No
     assert shell.restart().ask(Read(KEY, 5)).error_code is ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_another_start_fences_whoever_has_the_old_state() -> None:
+def test_another_start_fences_leaders_with_the_old_state() -> None:
     shell = begun()
     shell.ask(write(10, StateBatch(12, 13, ACKNOWLEDGED, 1)))
     assert shell.ask(Initialize(KEY, 1, 4)).error_code is ErrorCode.NONE
