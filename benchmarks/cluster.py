@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from minikafka.testing import Cluster
+from minikafka.testing import Cluster, NodeOptions
 
+from .flame import watched
+from .interpreters import prefix
 from .load.cluster_admin import is_healthy, leaders, metadata_leader, prefer_first_replicas
 from .processes import WATCHED, ProcessFailedError, check_stop
 
@@ -21,7 +23,13 @@ class MeasuredCluster(Cluster):
     """A cluster with Kafka's defaults, in a directory in `folder`."""
 
     def __init__(self, folder: Path, brokers: int) -> None:
-        super().__init__(brokers, directory=folder / "cluster", defaults={}, environment=WATCHED)
+        super().__init__(
+            [NodeOptions(prefix=prefix())] * brokers,
+            directory=folder / "cluster",
+            defaults={},
+            environment=WATCHED,
+            control=False,
+        )
 
     @property
     def ready_seconds(self) -> float:
@@ -62,6 +70,7 @@ def cluster(folder: Path, brokers: int) -> Generator[MeasuredCluster]:
     """
     with MeasuredCluster(folder, brokers) as running:
         running.wait_until_healthy()
-        yield running
+        with watched([node.pid for node in running.nodes.values()]):
+            yield running
         for node, code in running.stop().items():
             check_stop(code, running.nodes[node].log_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import resource
@@ -10,6 +11,8 @@ import sys
 import tempfile
 from importlib import metadata
 from pathlib import Path
+
+import psutil
 
 PACKAGES = ("confluent-kafka", "cramjam", "google-crc32c", "minikafka", "msgpack", "trio")
 
@@ -69,9 +72,10 @@ def _file_system(folder: str) -> str:
 
 
 class OthersClock:
-    """How busy the processors were with work that was not ours.
+    """How busy the processors were with work that was not that of this process and its children.
 
-    All our processes must have ended before `cpus`: the kernel only adds them up then.
+    Children that run all the time count up to now. One that is killed together with its own
+    children takes what they used out of the sum.
     """
 
     def __init__(self) -> None:
@@ -96,7 +100,11 @@ def _busy_seconds() -> float:
 
 def _own_seconds() -> float:
     uses = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(use.ru_utime + use.ru_stime for use in uses)
+    seconds = sum(use.ru_utime + use.ru_stime for use in uses)
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            seconds += sum(child.cpu_times()[:4])  # its own, and of its children that have ended
+    return float(seconds)
 
 
 def _uptime_seconds() -> float:

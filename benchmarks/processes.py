@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,9 +23,13 @@ from minikafka import testing
 from minikafka.testing import Broker, Setting
 from minikafka.testing.process import ServerProcess, wait_until_ready
 
+from .flame import watched
+from .interpreters import prefix
+
 ROOT = Path(__file__).resolve().parent.parent
 LOAD_SECONDS_MAX = 600.0
 _STDERR_SHOWN_CHARACTERS_MAX = 2000
+_OF_THE_SCHEDULER = 2
 WATCHED = {"MINIKAFKA_TURN_WARNING_MS": "100"}
 """The brokers measure the turns of their event loops, which costs about a microsecond for each."""
 _TURN = re.compile(r"\S.* ran for (\d+) ms in one turn$")
@@ -47,9 +52,30 @@ def resident_bytes(pid: int) -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has used so far, in user and kernel mode."""
-    times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system)
+    """Processor time that a process and its threads have used so far, in user and kernel mode.
+
+    Raises:
+        ProcessFailedError: it has ended.
+    """
+    # The kernel's clock of another process, as of clock_getcpuclockid(): nanoseconds, where
+    # /proc/PID/stat has hundredths of a second.
+    try:
+        return time.clock_gettime((~pid << 3) | _OF_THE_SCHEDULER)
+    except OSError as error:
+        raise ProcessFailedError(f"process {pid} ended while it was measured") from error
+
+
+def server_of(address: str) -> int:
+    """The process that listens at an address.
+
+    Raises:
+        ProcessFailedError: none of this user's processes does.
+    """
+    port = int(address.rpartition(":")[2])
+    for one in psutil.net_connections("tcp"):
+        if one.status == psutil.CONN_LISTEN and one.laddr.port == port and one.pid is not None:
+            return int(one.pid)
+    raise ProcessFailedError(f"no process listens at {address}")
 
 
 def longest_turn(folder: Path) -> str:
@@ -64,7 +90,12 @@ def longest_turn(folder: Path) -> str:
 
 
 @contextmanager
-def broker(folder: Path, settings: Mapping[str, Setting] | None = None) -> Generator[Broker]:
+def broker(
+    folder: Path,
+    settings: Mapping[str, Setting] | None = None,
+    *,
+    listen: str = "127.0.0.1:0",
+) -> Generator[Broker]:
     """Run a broker during a block, with Kafka's defaults and its data and log in a folder.
 
     It continues with the data that an earlier broker left there.
@@ -72,8 +103,18 @@ def broker(folder: Path, settings: Mapping[str, Setting] | None = None) -> Gener
     Raises:
         ProcessFailedError: it did not stop cleanly after the block.
     """
-    with testing.broker(settings, directory=folder, defaults={}, environment=WATCHED) as server:
-        yield server
+    # Without the control channel of tests: that decodes every request a second time.
+    with testing.broker(
+        settings,
+        directory=folder,
+        listen=listen,
+        prefix=prefix(),
+        defaults={},
+        environment=WATCHED,
+        control=False,
+    ) as server:
+        with watched([server.pid]):
+            yield server
         check_stop(server.stop(), server.log_path)
 
 

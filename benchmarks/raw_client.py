@@ -7,13 +7,13 @@ import struct
 import time
 
 from minikafka.protocol.frames import encode_request
-from minikafka.protocol.messages import api_versions, metadata, produce
+from minikafka.protocol.messages import api_versions, fetch, metadata, produce
 from minikafka.protocol.records import encode_batch
 from minikafka.protocol.schema import Request
 from minikafka.testing.wire import Wire, decode_response
 
 # The last versions without flexible fields, which every broker supports.
-_PRODUCE_VERSION, _METADATA_VERSION, _API_VERSIONS_VERSION = 7, 4, 2
+_PRODUCE_VERSION, _FETCH_VERSION, _METADATA_VERSION, _API_VERSIONS_VERSION = 7, 11, 4, 2
 _TIMEOUT_SECONDS = 30.0
 
 
@@ -28,6 +28,16 @@ def produce_request(topic: str, partition: int, value: bytes, acks: int = 1) -> 
     topics = [produce.TopicData(name=topic, partition_data=data)]
     request = produce.Request(acks=acks, timeout_ms=10_000, topic_data=topics)
     return _framed(request, _PRODUCE_VERSION)
+
+
+def fetch_request(topic: str, partition: int, offset: int, bytes_max: int) -> bytes:
+    """A framed Fetch request for the batch at an offset, without a session, that does not wait."""
+    one = fetch.Partition(
+        partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max, log_start_offset=-1
+    )
+    topics = [fetch.Topic(topic=topic, partitions=[one])]
+    request = fetch.Request(max_wait_ms=0, min_bytes=1, max_bytes=bytes_max, topics=topics)
+    return _framed(request, _FETCH_VERSION)
 
 
 def api_versions_request() -> bytes:
@@ -67,6 +77,10 @@ class RawClient:
         if frame is None:
             raise ConnectionError("the server closed the connection")
         return bytes(frame)
+
+    def ask_for_topic(self, topic: str) -> None:
+        """Send a Metadata request for a topic, which creates it, and wait for the answer."""
+        self.ask(metadata_request(topic))
 
     def produce_error(self, request: bytes) -> int:
         """Send a produce request of one partition and return the response's error code."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .results import Measured, Result
+from .results import Drawn, Measured, Result
 from .workload import Figure
 
 _VERDICTS = {True: ("met", "green"), False: ("missed", "red"), None: ("", "")}
@@ -51,6 +52,12 @@ def _workload_as_json(result: Result) -> dict[str, Any]:
         "others_cpus": result.others_cpus,
         "longest_turn": result.longest_turn,
         "figures": [_figure_as_json(measured) for measured in result.figures],
+        "missing": [
+            {"name": figure.name, "unit": figure.unit, "reason": reason}
+            for figure, reason in result.missing
+        ],
+        "plots": [_plot_as_json(drawn) for drawn in result.plots],
+        "notes": list(result.notes),
         "rounds": [dict(measures) for measures in result.rounds],
     }
 
@@ -66,6 +73,26 @@ def _figure_as_json(measured: Measured) -> dict[str, Any]:
         "at_least": figure.at_least,
         "at_most": figure.at_most,
         "is_met": measured.is_met,
+        "better": figure.better,
+    }
+
+
+def _plot_as_json(drawn: Drawn) -> dict[str, Any]:
+    plot = drawn.plot
+    return {
+        "title": plot.title,
+        "x": None if plot.x is None else asdict(plot.x),
+        "y": asdict(plot.y),
+        "series": [
+            {
+                "name": name,
+                "points": [
+                    {"at": at, "median": one.median, "min": one.low, "max": one.high}
+                    for at, one in points
+                ],
+            }
+            for name, points in drawn.series.items()
+        ],
     }
 
 
@@ -115,6 +142,8 @@ def _table(result: Result) -> RenderableType:
             target(measured.figure) + (" (one of these)" if needs_one else ""),
             Text(word, style=style),
         )
+    for figure, reason in result.missing:
+        table.add_row(figure.name, "missing", "", "", figure.unit, "", Text(reason, style="yellow"))
     foot = Text(
         f"{len(result.rounds)} rounds, {result.seconds:.0f} s; "
         f"{result.others_cpus:.2f} processors busy with other work",
@@ -122,4 +151,6 @@ def _table(result: Result) -> RenderableType:
     )
     if result.longest_turn:
         foot.append(f"\nof the brokers, {result.longest_turn}")
+    for note in result.notes:
+        foot.append(f"\n{note}")
     return Group(head, table, foot)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from .environment import OthersClock
 from .processes import longest_turn
-from .results import Result, judge
+from .results import Result, draw, judge, missing_figures
 from .workload import Round, Run, Workload
 
 
@@ -34,21 +35,38 @@ def run_all(
 
 
 def run_one(
-    workload: Workload, *, rounds: int | None, scale: float, say: Callable[[str], None]
+    workload: Workload,
+    *,
+    rounds: int | None,
+    scale: float,
+    say: Callable[[str], None],
+    absent: Mapping[str, str] | None = None,
+    until: float = math.inf,
 ) -> Result:
-    """Run one workload in a temporary directory that is removed afterwards."""
+    """Run one workload in a temporary directory that is removed afterwards.
+
+    Args:
+        workload: what to run.
+        rounds: overrides the workload's own number of rounds.
+        scale: factor for counts.
+        say: reports progress.
+        absent: peers that are not here, by name, with the reason.
+        until: when to stop, by `time.monotonic`, though not before the second round is done.
+    """
     folder = Path(tempfile.mkdtemp(prefix="minikafka-benchmark-"))
     run = Run(
         rounds=rounds or workload.rounds,
         scale=scale,
         folder=folder,
         say=lambda text: say(f"{workload.name}: {text}"),
+        until=until,
     )
     measured: list[Round] = []
     started, others = time.perf_counter(), OthersClock()
     try:
-        measured.extend(workload.function(run))
-        figures = judge(workload, measured)
+        if not workload.needs & set(absent or ()):
+            measured.extend(workload.function(run))
+        figures = judge(workload, measured, {**(absent or {}), **run.left_out})
         error = None
     except Exception as failure:  # noqa: BLE001 - the report names any failure, and the others run
         figures = ()
@@ -65,4 +83,7 @@ def run_one(
         error=error,
         others_cpus=others.cpus(),
         longest_turn=longest,
+        missing=missing_figures(workload, {**(absent or {}), **run.left_out}),
+        plots=draw(workload, measured),
+        notes=run.notes,
     )

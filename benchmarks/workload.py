@@ -7,15 +7,26 @@ disturbances affect both, and the ratio is taken before the median.
 
 from __future__ import annotations
 
+import math
 import operator
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, Literal
+
+from .plots import Axis
 
 Round = Mapping[str, float]
+Better = Literal["higher", "lower", ""]
+_HIGHER_IS_BETTER: Final = frozenset({"records/s", "x 1,000 records/s", "MB/s", "M/s", "1/s"})
+_LOWER_IS_BETTER: Final = frozenset(
+    {"s", "ms", "us", "s/GB", "us/record", "us/request", "MB", "KB", "%", "records"}
+)
+_ROUNDS_MIN: Final = 2
 _TOUCHED_AT_ONCE_BYTES = 1 << 20
 
 
@@ -30,6 +41,7 @@ class Figure:
         per: the measure of the same round that it is divided by; None shows it as it is.
         at_least: target: the median must not be below it.
         at_most: target: the median must not be above it.
+        good: which direction is better, where neither the target nor the unit says so.
     """
 
     name: str
@@ -38,6 +50,7 @@ class Figure:
     per: str | None = None
     at_least: float | None = None
     at_most: float | None = None
+    good: Better = ""
 
     def __post_init__(self) -> None:
         if self.at_least is not None and self.at_most is not None:
@@ -47,6 +60,20 @@ class Figure:
     def has_target(self) -> bool:
         """Whether the figure has a target."""
         return self.at_least is not None or self.at_most is not None
+
+    @property
+    def better(self) -> Better:
+        """Which direction is better; nothing if a change says neither."""
+        if self.good:
+            return self.good
+        if self.at_least is not None or self.unit in _HIGHER_IS_BETTER:
+            return "higher"
+        return "lower" if self.at_most is not None or self.unit in _LOWER_IS_BETTER else ""
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The measures that it needs."""
+        return (self.of,) if self.per is None else (self.of, self.per)
 
     def value(self, measures: Round) -> float:
         """The figure of one round.
@@ -66,6 +93,23 @@ class Figure:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Plot:
+    """A plot of the report: which measures it shows, and where.
+
+    Attributes:
+        title: above it.
+        x: the axis of numbers; None makes bars, whose positions are names.
+        y: the axis of the measures.
+        series: for each series its points: position (a number, or a name under a bar), measure.
+    """
+
+    title: str
+    x: Axis | None
+    y: Axis
+    series: Mapping[str, Sequence[tuple[float | str, str]]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """The argument of a workload's function.
 
@@ -74,12 +118,27 @@ class Run:
         scale: factor for counts; the targets are for 1.
         folder: an empty directory for the run, removed afterwards.
         say: reports progress.
+        until: when to stop (`time.monotonic`), though not before the second round is done.
+        notes: gets what the report has to say about the run, besides figures.
+        left_out: gets what cannot be measured here: what the names of its measures begin with, and
+            the reason.
     """
 
     rounds: int
     scale: float
     folder: Path
     say: Callable[[str], None]
+    until: float = math.inf
+    notes: list[str] = field(default_factory=list[str])
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+
+    def numbers(self) -> Iterator[int]:
+        """The numbers of the rounds, from 1, as long as there is time."""
+        for number in range(1, self.rounds + 1):
+            if number > _ROUNDS_MIN and time.monotonic() > self.until:
+                self.notes.append(f"time was over after {number - 1} of {self.rounds} rounds")
+                return
+            yield number
 
     def scaled(self, count: int) -> int:
         """A count at this run's scale, at least 1."""
@@ -96,7 +155,7 @@ class Run:
         """
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         if written_bytes:
-            _touch_memory(folder / "touched", written_bytes)
+            touch_memory(folder / "touched", written_bytes)
         try:
             yield folder
         finally:
@@ -107,7 +166,7 @@ class Run:
 
         A side returns its measures; a round has those of all sides.
         """
-        for number in range(1, self.rounds + 1):
+        for number in self.numbers():
             measures: dict[str, float] = {}
             for name, side in sides.items():
                 self.say(f"round {number} of {self.rounds}: {name.replace('_', ' ')}")
@@ -115,7 +174,8 @@ class Run:
             yield measures
 
 
-def _touch_memory(path: Path, size_bytes: int) -> None:
+def touch_memory(path: Path, size_bytes: int) -> None:
+    """Write a file of that size and remove it, so that the machine has the memory for its pages."""
     chunk = bytes(_TOUCHED_AT_ONCE_BYTES)
     with path.open("wb", buffering=0) as file:
         for _ in range(-(-size_bytes // len(chunk))):
@@ -134,6 +194,9 @@ class Workload:
         figures: the rows of its report.
         one_is_enough: only one of the figures named here has to reach its target.
         rounds: default number.
+        plots: what the report shows beside the figures.
+        seconds: about how long it takes at scale 1, for the progress bar of a suite.
+        needs: peers without which nothing of it can be measured.
     """
 
     name: str
@@ -142,3 +205,6 @@ class Workload:
     figures: Sequence[Figure]
     one_is_enough: frozenset[str] = frozenset()
     rounds: int = 3
+    plots: Sequence[Plot] = ()
+    seconds: float = 0.0
+    needs: frozenset[str] = frozenset()

@@ -1,8 +1,8 @@
 """Fixtures for tests that need a Kafka.
 
 pytest finds them by itself once minikafka is installed: ``kafka_broker``, ``kafka_cluster``,
-``kafka_topic``, ``kafka_clean`` and ``kafka_simulation``. Nothing is started, and next to nothing
-is imported, before a test uses one. ``docs/testing.md`` has recipes.
+``kafka_secure_broker``, ``kafka_topic``, ``kafka_clean`` and ``kafka_simulation``. Nothing is
+started, and next to nothing is imported, before a test uses one. ``docs/testing.md`` has recipes.
 
 With ``--kafka-bootstrap HOST:PORT`` the same tests run against another Kafka; those that need what
 only ours can do (faults, time, a reset) are skipped then.
@@ -22,6 +22,7 @@ import pytest
 if TYPE_CHECKING:
     from minikafka.testing import Broker, Cluster
     from minikafka.testing.faults import Controlled
+    from minikafka.testing.secure import SecureBroker
     from minikafka.testing.simulation import Fault, Faults, Guarantee, Program
 
 _TOPIC_NAME_LENGTH_MAX = 100
@@ -140,6 +141,32 @@ def kafka_cluster(pytestconfig: pytest.Config) -> Generator[Cluster | OtherKafka
     from minikafka import testing
 
     yield from _run(pytestconfig, testing.cluster(3, _settings(pytestconfig)))
+
+
+@pytest.fixture(scope="session")
+def kafka_secure_broker(pytestconfig: pytest.Config) -> Generator[SecureBroker | OtherKafka]:
+    """A broker with TLS, SASL and ACLs, for all tests, in a process of its own.
+
+    ``kafka_secure_broker.client("alice")`` is a configuration for a client of that user; what it
+    may do, the test says with ``allow`` and ``deny``, until its end. The certificates are made
+    with trustme: ``pip install 'minikafka[secure-testing]'``.
+    """
+    if other := _other_bootstrap(pytestconfig):
+        yield OtherKafka(other)
+        return
+    from minikafka import testing
+
+    started = pytestconfig.stash[_started]
+    try:
+        kafka = testing.secure_broker(_settings(pytestconfig)).__enter__()
+    except testing.BrokerStartError as error:
+        pytest.fail(str(error), pytrace=False)
+    try:
+        started.append(kafka)
+        yield kafka
+        started.remove(kafka)
+    finally:
+        kafka.__exit__(None, None, None)
 
 
 @pytest.fixture

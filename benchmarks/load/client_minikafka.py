@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Literal
@@ -177,6 +178,36 @@ async def _batches_counted(job: ClientJob) -> ClientOutcome:
     return outcome
 
 
+def _in_group(
+    protocol: Literal["classic", "consumer"],
+) -> Callable[[ClientJob], Awaitable[ClientOutcome]]:
+    """As a member of a group of its own; the clock starts with the first record."""
+
+    async def consume(job: ClientJob) -> ClientOutcome:
+        group_id = f"benchmark-{uuid.uuid4()}"
+        async with Consumer(
+            job.bootstrap,
+            group_id=group_id,
+            group_protocol=protocol,
+            auto_offset_reset="earliest",
+        ) as consumer:
+            await consumer.subscribe([job.topic])
+            [first] = await consumer.poll(1)
+            left, size_bytes = job.records - 1, len(first.value or b"")
+            clock = Clock()
+            async for record in consumer:
+                size_bytes += len(record.value or b"")
+                left -= 1
+                if not left:
+                    break
+            outcome = clock.stop(job.records)
+            await _check_position(consumer, sorted(consumer.assignment), job)
+        check_consumed(job, job.records - left, size_bytes)
+        return outcome
+
+    return consume
+
+
 async def _check_position(
     consumer: Consumer, partitions: list[TopicPartition], job: ClientJob
 ) -> None:
@@ -200,5 +231,7 @@ if __name__ == "__main__":
             "consume": partial(_run, _records),
             "consume batches": partial(_run, _batches),
             "consume counted": partial(_run, _batches_counted),
+            "consume in a classic group": partial(_run, _in_group("classic")),
+            "consume in a consumer group": partial(_run, _in_group("consumer")),
         }
     )

@@ -1,1 +1,10 @@
-"""Peers of the broker: the least that a trio server can do."""
+"""What the broker is compared with, under the names that measures and reports use."""
+
+from __future__ import annotations
+
+from typing import Final
+
+OURS: Final = "minikafka"
+APACHE: Final = "Apache Kafka"
+ECHO: Final = "echo"
+LIBRDKAFKA: Final = "librdkafka"

@@ -36,6 +36,7 @@ WORKLOAD = Workload(
     "memory at that moment.",
     function=measure,
     figures=(
+        Figure(name="over import trio", unit="x", of="ready", per="interpreter", at_most=1.8),
         Figure(name="to ready", unit="s", of="ready", at_most=0.40),
         Figure(name="resident memory", unit="MB", of="memory", at_most=60),
         Figure(name="interpreter and trio alone", unit="s", of="interpreter"),

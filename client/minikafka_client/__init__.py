@@ -19,6 +19,12 @@ from typing import TYPE_CHECKING
 from minikafka_client.exports import lazy_exports
 
 if TYPE_CHECKING:
+    from minikafka_client.acls import Acl as Acl
+    from minikafka_client.acls import AclFilter as AclFilter
+    from minikafka_client.acls import AclOperation as AclOperation
+    from minikafka_client.acls import AclPattern as AclPattern
+    from minikafka_client.acls import AclPermission as AclPermission
+    from minikafka_client.acls import AclResourceType as AclResourceType
     from minikafka_client.core.fetched import ConsumedBatch as ConsumedBatch
     from minikafka_client.errors import AuthenticationError as AuthenticationError
     from minikafka_client.errors import BrokerError as BrokerError
@@ -56,6 +62,7 @@ if TYPE_CHECKING:
     from minikafka_client.statistics import PartitionStatistics as PartitionStatistics
     from minikafka_client.statistics import ProducerStatistics as ProducerStatistics
     from minikafka_client.statistics import Rates as Rates
+    from minikafka_client.statistics import ShareConsumerStatistics as ShareConsumerStatistics
     from minikafka_client.trio_api.admin import AdminClient as AdminClient
     from minikafka_client.trio_api.consumer import Consumer as Consumer
     from minikafka_client.trio_api.delivery import Deliveries as Deliveries
@@ -63,6 +70,7 @@ if TYPE_CHECKING:
     from minikafka_client.trio_api.producer import Producer as Producer
     from minikafka_client.trio_api.share_consumer import ShareConsumer as ShareConsumer
     from minikafka_client.trio_api.transactions import Transaction as Transaction
+    from minikafka_client.types import DEFAULT_ENTITY as DEFAULT_ENTITY
     from minikafka_client.types import EARLIEST as EARLIEST
     from minikafka_client.types import LATEST as LATEST
     from minikafka_client.types import MAX_TIMESTAMP as MAX_TIMESTAMP
@@ -92,8 +100,13 @@ if TYPE_CHECKING:
     from minikafka_client.types import PreparedTransactionState as PreparedTransactionState
     from minikafka_client.types import ProducerRecord as ProducerRecord
     from minikafka_client.types import ProducerState as ProducerState
+    from minikafka_client.types import QuorumDescription as QuorumDescription
+    from minikafka_client.types import QuorumReplica as QuorumReplica
+    from minikafka_client.types import QuotaEntity as QuotaEntity
     from minikafka_client.types import RecordMetadata as RecordMetadata
     from minikafka_client.types import RecoveredTransaction as RecoveredTransaction
+    from minikafka_client.types import ScramDeletion as ScramDeletion
+    from minikafka_client.types import ScramUpsertion as ScramUpsertion
     from minikafka_client.types import ShareGroupOffset as ShareGroupOffset
     from minikafka_client.types import ShareRecord as ShareRecord
     from minikafka_client.types import SubscriptionPattern as SubscriptionPattern
@@ -104,6 +117,7 @@ if TYPE_CHECKING:
     from minikafka_client.types import TransactionOutcome as TransactionOutcome
 
 _HOMES = {
+    "acls": "Acl AclFilter AclOperation AclPattern AclPermission AclResourceType",
     "trio_api.admin": "AdminClient",
     "core.fetched": "ConsumedBatch",
     "trio_api.consumer": "Consumer",
@@ -122,17 +136,18 @@ _HOMES = {
     ),
     "statistics": (
         "BrokerStatistics ConnectionStatistics ConsumerStatistics GroupStatistics Latencies "
-        "PartitionStatistics ProducerStatistics Rates"
+        "PartitionStatistics ProducerStatistics Rates ShareConsumerStatistics"
     ),
     "types": (
-        "EARLIEST LATEST MAX_TIMESTAMP Acknowledgement AutoOffsetReset BrokerDescription "
-        "ClusterDescription "
+        "DEFAULT_ENTITY EARLIEST LATEST MAX_TIMESTAMP Acknowledgement AutoOffsetReset "
+        "BrokerDescription ClusterDescription "
         "ConfigChange ConfigEntry ConfigOperation ConfigResource ConfigResourceType ConfigSource "
         "ConsumerRecord CreatedTopic GroupDescription GroupListing GroupMetadata "
         "HangingTransaction IsolationLevel LogDirDescription MemberDescription NewTopic "
         "OffsetAndMetadata OffsetAndTimestamp PartitionDescription PreparedTransactionState "
-        "ProducerRecord ProducerState RecordMetadata RecoveredTransaction ShareGroupOffset "
-        "ShareRecord SubscriptionPattern "
+        "ProducerRecord ProducerState QuorumDescription QuorumReplica QuotaEntity RecordMetadata "
+        "RecoveredTransaction ScramDeletion ScramUpsertion ShareGroupOffset ShareRecord "
+        "SubscriptionPattern "
         "TopicDescription TopicPartition TransactionDescription TransactionListing "
         "TransactionOutcome"
     ),

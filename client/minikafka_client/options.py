@@ -6,7 +6,7 @@ import difflib
 import ssl
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -21,7 +21,7 @@ Conversation = Generator[bytes, bytes, None]
 
 
 class Mechanism(Protocol):
-    """A SASL mechanism; `minikafka_client.sasl` has PLAIN and SCRAM."""
+    """A SASL mechanism; `minikafka_client.sasl` has PLAIN, SCRAM and OAUTHBEARER."""
 
     @property
     def name(self) -> str:
@@ -33,6 +33,19 @@ class Mechanism(Protocol):
 
         Raises (in the conversation):
             AuthenticationError: the broker could not prove its identity.
+        """
+        ...
+
+
+@runtime_checkable
+class PreparedMechanism(Mechanism, Protocol):
+    """A mechanism that has to wait for something, such as a token, before it can authenticate."""
+
+    def prepare(self) -> None:
+        """Get ready; may block, and is called in a worker thread before each authentication.
+
+        Raises:
+            AuthenticationError: it is in vain.
         """
         ...
 

@@ -31,6 +31,7 @@ from minikafka_client.security_properties import (
     names,
     security_options,
 )
+from minikafka_client.share_options import ShareConsumerOptions
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +67,23 @@ def consumer_options(config: Mapping[str, object], owner: str) -> tuple[str, Con
     """The same for a consumer."""
     bootstrap_servers, options = _translate(config, owner, _CONNECTION | _CONSUMER)
     return bootstrap_servers, cast("ConsumerOptions", options)
+
+
+def share_consumer_options(
+    config: Mapping[str, object], owner: str
+) -> tuple[str, str, ShareConsumerOptions]:
+    """The same for a share consumer, with its group in between."""
+    refused = sorted(name for name in config.keys() & _NOT_OF_SHARES if config[name] is not None)
+    if refused:
+        raise ValueError(
+            f"{owner}: {', '.join(refused)} cannot be set for a share group; what it begins with "
+            "and reads are settings of the group at the broker, such as share.auto.offset.reset"
+        )
+    bootstrap_servers, options = _translate(config, owner, _CONNECTION | _SHARE_CONSUMER)
+    if "group_id" not in options:
+        raise ValueError(f"{owner}: group.id is missing; set it to the name of the share group")
+    group_id: str = options.pop("group_id")
+    return bootstrap_servers, group_id, cast("ShareConsumerOptions", options)
 
 
 def _translate(
@@ -327,6 +345,28 @@ _CONSUMER: Final[dict[str, _Property]] = {
     "queued.max.messages.kbytes": _Property("prefetch_size_bytes_max", _kibibytes),
 }
 
+_SHARE_CONSUMER: Final[dict[str, _Property]] = {
+    **{
+        name: _CONSUMER[name]
+        for name in names(
+            """
+            group.id client.rack check.crcs allow.auto.create.topics max.poll.interval.ms
+            fetch.min.bytes fetch.max.wait.ms fetch.wait.max.ms fetch.max.bytes
+            """
+        )
+    },
+    **_same_names(_whole, "max.poll.records"),
+    **_same_names(_lower, "share.acknowledgement.mode share.acquire.mode"),
+}
+_NOT_OF_SHARES: Final = names(
+    """
+    auto.offset.reset enable.auto.commit auto.commit.enable group.instance.id group.protocol
+    group.remote.assignor heartbeat.interval.ms isolation.level partition.assignment.strategy
+    session.timeout.ms
+    """
+)
+"""Kafka's share consumers refuse them, too."""
+
 # --- properties that set none --------------------------------------------------------------------
 
 WITHOUT_EFFECT: Final = names(
@@ -407,8 +447,7 @@ REFUSED: Final[Mapping[str, tuple[Sequence[str], str]]] = {
         names(
             """
             sasl.kerberos.service.name sasl.kerberos.principal sasl.kerberos.keytab
-            sasl.kerberos.kinit.cmd sasl.oauthbearer.config sasl.oauthbearer.method
-            sasl.oauthbearer.token.endpoint.url sasl.login.class
+            sasl.kerberos.kinit.cmd sasl.oauthbearer.config sasl.login.class
             sasl.login.callback.handler.class sasl.client.callback.handler.class
             """
         ),
@@ -417,4 +456,10 @@ REFUSED: Final[Mapping[str, tuple[Sequence[str], str]]] = {
 }
 """Property -> the values (in lower case) that are accepted anyway, and what to do instead."""
 
-_ALL_KNOWN: Final = _CONNECTION.keys() | _PRODUCER.keys() | _CONSUMER.keys() | WITHOUT_EFFECT
+_ALL_KNOWN: Final = (
+    _CONNECTION.keys()
+    | _PRODUCER.keys()
+    | _CONSUMER.keys()
+    | _SHARE_CONSUMER.keys()
+    | WITHOUT_EFFECT
+)

@@ -1,10 +1,10 @@
-"""SASL mechanisms for ``sasl=...`` (KIP-43, KIP-84, KIP-152).
+"""SASL mechanisms for ``sasl=...`` (KIP-43, KIP-84, KIP-152, KIP-255).
 
     Producer("broker:9093", ssl_context=ssl.create_default_context(),
              sasl=ScramSha512("alice", "her password"))
 
-A mechanism of your own (OAUTHBEARER, say) has a ``name`` and a method ``authenticate``; see
-`minikafka_client.options.Mechanism`.
+OAUTHBEARER is in `minikafka_client.oauth`. A mechanism of your own has a ``name`` and a method
+``authenticate``; see `minikafka_client.options.Mechanism`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from typing import ClassVar, Final
 
 from minikafka_client.errors import AuthenticationError
 from minikafka_client.options import Conversation
+from minikafka_client.types import ScramMechanismName, ScramUpsertion
 
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 1_000_000
 """A server could keep a client computing for hours."""
+_SALT_SIZE_BYTES: Final = 32
 
 
 class Plain:
@@ -114,6 +116,32 @@ class ScramSha512(_Scram):
 
     name = "SCRAM-SHA-512"
     _hash = "sha512"
+
+
+def scram_upsertion(
+    user: str,
+    password: str,
+    mechanism: ScramMechanismName = "SCRAM-SHA-512",
+    *,
+    iterations: int = ITERATIONS_MIN,
+    salt: bytes | None = None,
+) -> ScramUpsertion:
+    """A user's password, as ``AdminClient.alter_user_scram_credentials`` takes it (KIP-554).
+
+    The password itself is not sent. A user that logs in with both mechanisms needs both.
+
+    Args:
+        user: its name; it may be new.
+        password: in UTF-8, not normalized further, as in Kafka.
+        mechanism: the one that it is for.
+        iterations: 4,096 to 16,384 in Kafka; logging in takes as long.
+        salt: at random by default.
+    """
+    _check(user, password)
+    salt = secrets.token_bytes(_SALT_SIZE_BYTES) if salt is None else salt
+    hash_name = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[mechanism]
+    salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
+    return ScramUpsertion(user, mechanism, iterations, salt, salted)
 
 
 def _check(username: str, password: str) -> None:

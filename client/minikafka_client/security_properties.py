@@ -1,7 +1,7 @@
 """Kafka's security properties, translated to TLS contexts and SASL mechanisms.
 
-Certificates are PEM files or PEM texts, as Java clients (KIP-651) and librdkafka take them. Java
-key stores and PKCS#12 files cannot be read.
+Certificates are PEM files or PEM texts, as Java clients (KIP-651) and librdkafka take them, or
+PKCS#12 files (`minikafka_client.key_stores`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,18 @@ import os
 import re
 import ssl
 import tempfile
+import urllib.request
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+from minikafka_client.key_stores import read_pkcs12, store_type
+from minikafka_client.oauth import (
+    ClientCredentials,
+    OAuthBearer,
+    token_from_file,
+    unsecured_token,
+)
 from minikafka_client.sasl import Plain, ScramSha256, ScramSha512
 
 
@@ -27,16 +36,23 @@ SECURITY_PROPERTIES: Final = names(
     sasl.password ssl.truststore.type ssl.truststore.location ssl.truststore.certificates
     ssl.keystore.type ssl.keystore.location ssl.keystore.certificate.chain ssl.keystore.key
     ssl.key.location ssl.key.pem ssl.key.password ssl.certificate.location ssl.certificate.pem
-    ssl.ca.location ssl.ca.pem ssl.endpoint.identification.algorithm ssl.enabled.protocols
+    ssl.keystore.password ssl.truststore.password
+    ssl.ca.location ssl.ca.pem
+    ssl.endpoint.identification.algorithm ssl.enabled.protocols
     enable.ssl.certificate.verification
+    sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.scope sasl.oauthbearer.method
+    sasl.oauthbearer.client.id sasl.oauthbearer.client.secret
+    sasl.oauthbearer.client.credentials.client.id
+    sasl.oauthbearer.client.credentials.client.secret
     """
-) | frozenset(("ssl.protocol", "ssl.truststore.password", "ssl.keystore.password"))
-"""The last three mean nothing for PEM, but are part of many configurations; ``sasl.mechanisms`` is
+) | frozenset(("ssl.protocol",))
+"""``ssl.protocol`` has no effect, but is part of many configurations; ``sasl.mechanisms`` is
 librdkafka's name for ``sasl.mechanism``."""
 SECRETS: Final = names(
     """
     sasl.jaas.config sasl.password ssl.key.password ssl.key.pem ssl.keystore.key
     ssl.keystore.password ssl.truststore.password
+    sasl.oauthbearer.client.secret sasl.oauthbearer.client.credentials.client.secret
     """
 )
 """Values that no message may repeat."""
@@ -71,11 +87,17 @@ def security_options(properties: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _mechanism(properties: Mapping[str, str]) -> Plain | ScramSha256 | ScramSha512:
+def _mechanism(
+    properties: Mapping[str, str],
+) -> Plain | ScramSha256 | ScramSha512 | OAuthBearer:
     name = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms", "GSSAPI")
+    if name == OAuthBearer.name:
+        return _oauth_bearer(properties)
     mechanism = _MECHANISMS.get(name)
     if mechanism is None:
-        raise ValueError(f"sasl.mechanism={name!r}; it is one of {', '.join(_MECHANISMS)}")
+        raise ValueError(
+            f"sasl.mechanism={name!r}; it is one of {', '.join(_MECHANISMS)}, OAUTHBEARER"
+        )
     jaas = properties.get("sasl.jaas.config", "")
     username = properties.get("sasl.username") or _jaas_value(jaas, "username")
     password = properties.get("sasl.password") or _jaas_value(jaas, "password")
@@ -87,6 +109,40 @@ def _mechanism(properties: Mapping[str, str]) -> Plain | ScramSha256 | ScramSha5
     return mechanism(username, password)
 
 
+def _oauth_bearer(properties: Mapping[str, str]) -> OAuthBearer:
+    """A token from a file, from an endpoint, or (for tests) one that nobody has signed."""
+    jaas = properties.get("sasl.jaas.config", "")
+    url = properties.get("sasl.oauthbearer.token.endpoint.url", "")
+    if url.startswith("file:"):
+        return OAuthBearer(token_from_file(urllib.request.url2pathname(urlsplit(url).path)))
+    user = _jaas_value(jaas, "unsecuredLoginStringClaim_sub")
+    if not url and user:
+        scope = _jaas_value(jaas, "unsecuredLoginStringClaim_scope")
+        claims = {} if scope is None else {"scope": scope}
+        return OAuthBearer(lambda: unsecured_token(user, claims=claims))
+    prefix = "sasl.oauthbearer.client"
+    client_id = (
+        properties.get(f"{prefix}.credentials.client.id")
+        or properties.get(f"{prefix}.id")
+        or _jaas_value(jaas, "clientId")
+    )
+    secret = (
+        properties.get(f"{prefix}.credentials.client.secret")
+        or properties.get(f"{prefix}.secret")
+        or _jaas_value(jaas, "clientSecret")
+    )
+    if not (url and client_id and secret):
+        raise ValueError(
+            "sasl.mechanism='OAUTHBEARER' needs a token; set sasl.oauthbearer.token.endpoint.url, "
+            f"{prefix}.credentials.client.id and {prefix}.credentials.client.secret"
+        )
+    scope = properties.get("sasl.oauthbearer.scope") or _jaas_value(jaas, "scope")
+    try:
+        return OAuthBearer(ClientCredentials(url, client_id, secret, scope=scope))
+    except ValueError as error:
+        raise ValueError(f"sasl.oauthbearer.token.endpoint.url: {error}") from None
+
+
 def _jaas_value(jaas: str, name: str) -> str | None:
     found = re.search(rf"""\b{name}\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;"']+))""", jaas)
     if found is None:
@@ -96,17 +152,7 @@ def _jaas_value(jaas: str, name: str) -> str | None:
 
 
 def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
-    for store in ("truststore", "keystore"):
-        type_ = properties.get(f"ssl.{store}.type", "PEM").upper()
-        if type_ != "PEM":
-            raise ValueError(
-                f"ssl.{store}.type={type_!r}; only PEM can be read, so export the store with "
-                f"keytool or openssl"
-            )
-    context = ssl.create_default_context(
-        cafile=properties.get("ssl.ca.location") or properties.get("ssl.truststore.location"),
-        cadata=properties.get("ssl.ca.pem") or properties.get("ssl.truststore.certificates"),
-    )
+    context = _trusting(properties)
     if properties.get("ssl.endpoint.identification.algorithm", "https").lower() in ("", "none"):
         context.check_hostname = False
     if properties.get("enable.ssl.certificate.verification", "true").lower() in ("false", "0"):
@@ -115,6 +161,23 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
     _set_versions(context, properties.get("ssl.enabled.protocols", ""))
     _load_own_certificate(context, properties)
     return context
+
+
+def _trusting(properties: Mapping[str, str]) -> ssl.SSLContext:
+    file = properties.get("ssl.ca.location") or properties.get("ssl.truststore.location")
+    texts = properties.get("ssl.ca.pem") or properties.get("ssl.truststore.certificates")
+    if _store_type(properties, "ssl.truststore") == "PKCS12":
+        location = properties["ssl.truststore.location"]
+        password = properties.get("ssl.truststore.password")
+        file, texts = None, read_pkcs12("ssl.truststore", location, password).certificates
+        if not texts:
+            raise ValueError(f"ssl.truststore.location={location!r} holds no certificate")
+    return ssl.create_default_context(cafile=file, cadata=texts)
+
+
+def _store_type(properties: Mapping[str, str], name: str) -> str:
+    location = properties.get(f"{name}.location", "")
+    return store_type(name, location, properties.get(f"{name}.type", ""))
 
 
 def _set_versions(context: ssl.SSLContext, enabled: str) -> None:
@@ -138,7 +201,14 @@ def _load_own_certificate(context: ssl.SSLContext, properties: Mapping[str, str]
         "ssl.keystore.certificate.chain"
     )
     key = properties.get("ssl.key.pem") or properties.get("ssl.keystore.key", "")
-    if location:
+    if _store_type(properties, "ssl.keystore") == "PKCS12":
+        location = properties["ssl.keystore.location"]
+        store_password = properties.get("ssl.keystore.password")
+        store = read_pkcs12("ssl.keystore", location, store_password)
+        if not store.key:
+            raise ValueError(f"ssl.keystore.location={location!r} holds no private key")
+        _load_texts(context, store.certificates, store.key, store_password)
+    elif location:
         context.load_cert_chain(location, key_location, password=password)
     elif chain:
         _load_texts(context, chain, key, password)

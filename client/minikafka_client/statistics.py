@@ -1,4 +1,4 @@
-"""Statistics of producers and consumers: what their ``statistics()`` returns.
+"""Statistics of producers, consumers and share consumers: what their ``statistics()`` returns.
 
 A statistics object is a snapshot: it never changes, and taking one costs the client nothing but the
 moment. Counters begin at 0 when the client is made and only rise. Rates and latencies are those of
@@ -139,6 +139,42 @@ class GroupStatistics(NamedTuple):
     coordinator: int
     rebalances: int
     last_poll_age_s: float | None
+
+
+class ShareConsumerStatistics(NamedTuple):
+    """A share consumer at one moment.
+
+    Attributes:
+        consumed: records, and bytes of keys and values, per second.
+        consumed_records, consumed_bytes: the same in all; a record that is delivered again counts
+            again.
+        buffered_records: acquired and not consumed yet; their locks run.
+        held_records: acquired, and no acknowledgement of theirs was sent and answered yet.
+        acknowledged_records: whose acknowledgement took effect.
+        failed_acknowledgements: that did not, because the lock had ended, say.
+        requests: ShareFetch and ShareAcknowledge requests that were sent.
+        errors: how often acknowledgements of a partition failed, by the error's name.
+        latency: of these requests, which may wait up to ``fetch_max_wait_ms`` at the broker.
+        acquisition_lock_timeout_ms: of the group; None before the first fetch.
+        brokers: by node id; every broker that was asked.
+        group: the membership.
+        connections: to the cluster.
+    """
+
+    consumed: Rates
+    consumed_records: int
+    consumed_bytes: int
+    buffered_records: int
+    held_records: int
+    acknowledged_records: int
+    failed_acknowledgements: int
+    requests: int
+    errors: Mapping[str, int]
+    latency: Latencies
+    acquisition_lock_timeout_ms: int | None
+    brokers: Mapping[int, BrokerStatistics]
+    group: GroupStatistics
+    connections: ConnectionStatistics
 
 
 class ConsumerStatistics(NamedTuple):

@@ -285,6 +285,33 @@ class ConfigChange(NamedTuple):
     operation: ConfigOperation = ConfigOperation.SET
 
 
+DEFAULT_ENTITY: Final = ""
+"""In a `QuotaEntity`: the quotas of those that have none under their names."""
+
+
+class QuotaEntity(NamedTuple):
+    """Who a quota is for (KIP-546): a user, a client id, both together, or an IP address.
+
+    Each is a name, `DEFAULT_ENTITY`, or None if it does not matter. ``QuotaEntity("alice",
+    DEFAULT_ENTITY)`` is alice with any client id that has no quota with alice of its own.
+    """
+
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
+
+    def __str__(self) -> str:
+        parts = (("user", self.user), ("client-id", self.client_id), ("ip", self.ip))
+        return (
+            ", ".join(
+                f"{kind} {name!r}" if name else f"default {kind}"
+                for kind, name in parts
+                if name is not None
+            )
+            or "nobody"
+        )
+
+
 class GroupListing(NamedTuple):
     """A group in a list; ``state`` and ``type`` are empty when the broker is too old to say."""
 
@@ -305,6 +332,11 @@ class MemberDescription(NamedTuple):
             of KIP-848's protocol.
         topic_pattern: the regular expression that it subscribes to, if any.
         rack_id: where it is; None if it does not say.
+        active_tasks: the tasks that it processes, named as Kafka Streams names them (``"0_3"`` is
+            partition 3 of subtopology 0); empty unless the group is a streams group. Its
+            ``assignment`` has the partitions that these tasks read.
+        standby_tasks: the tasks of whose state it keeps a copy.
+        process_id: the instance of a Kafka Streams application that it is a thread of.
     """
 
     member_id: str
@@ -317,13 +349,17 @@ class MemberDescription(NamedTuple):
     target_assignment: tuple[TopicPartition, ...] = ()
     topic_pattern: str | None = None
     rack_id: str | None = None
+    active_tasks: tuple[str, ...] = ()
+    standby_tasks: tuple[str, ...] = ()
+    process_id: str | None = None
 
 
 class GroupDescription(NamedTuple):
     """A group: state (Stable, Empty, Dead, ...), assignor and members.
 
     Attributes:
-        type: ``"Classic"``, ``"Consumer"`` (KIP-848) or ``"Share"`` (KIP-932).
+        type: ``"Classic"``, ``"Consumer"`` (KIP-848), ``"Share"`` (KIP-932) or ``"Streams"``
+            (KIP-1071).
         group_epoch: rises with every change of members, subscriptions or topics; -1 in a classic
             group.
         assignment_epoch: the group epoch for which partitions were divided last.
@@ -366,6 +402,30 @@ class ClusterDescription(NamedTuple):
     cluster_id: str | None
     controller_id: int
     brokers: tuple[BrokerDescription, ...]
+
+
+class QuorumReplica(NamedTuple):
+    """A node's copy of the metadata log, as the controller sees it.
+
+    ``directory_id`` has 16 bytes; it is empty, and the numbers are -1, where the controller does
+    not know. Times are in ms since 1970.
+    """
+
+    node_id: int
+    directory_id: bytes
+    log_end_offset: int
+    last_fetch_timestamp_ms: int
+    last_caught_up_timestamp_ms: int
+
+
+class QuorumDescription(NamedTuple):
+    """The metadata quorum: its leader (-1: none), who votes, and who only observes."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
 
 
 class LogDirDescription(NamedTuple):
@@ -544,3 +604,34 @@ class TransactionOutcome(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     NONE_OPEN = "none was open"
+
+
+ScramMechanismName = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+class ScramUpsertion(NamedTuple):
+    """A user's credential to set; `minikafka_client.sasl.scram_upsertion` makes it of a password.
+
+    Attributes:
+        user: its name.
+        mechanism: the one that it is for; each has its own.
+        iterations: how often the password was hashed.
+        salt: random bytes.
+        salted_password: the password hashed with them.
+    """
+
+    user: str
+    mechanism: ScramMechanismName
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+    def __repr__(self) -> str:
+        return f"ScramUpsertion({self.user!r}, {self.mechanism!r}, {self.iterations}, ...)"
+
+
+class ScramDeletion(NamedTuple):
+    """A user's credential to delete."""
+
+    user: str
+    mechanism: ScramMechanismName

@@ -38,6 +38,7 @@ from minikafka_client import (
     TopicPartition,
 )
 
+from .connection import NODES, Connection, SecureCluster
 from .ledger import Ledger, Verdict, row_of
 from .spark_pipeline import Landing, SparkPipeline
 
@@ -74,6 +75,7 @@ class Story:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, help="how many flights to send; by default all")
+    parser.add_argument("--secure", action="store_true", help="with TLS, a user, and ACLs")
     arguments = parser.parse_args()
     # Without warnings that a broker cannot be reached, which is the point of the demo.
     logging.getLogger("minikafka_client").setLevel(logging.ERROR)
@@ -88,36 +90,51 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="minikafka-demo-") as directory,
         Progress(*columns, console=console) as progress,
     ):
-        trio.run(tell, Path(directory), flights, ledger, story, progress)
+        secure = SecureCluster(Path(directory) / "security") if arguments.secure else None
+        trio.run(tell, Path(directory), secure, flights, ledger, story, progress)
     verdict = ledger.verdict()
     show(console, story, verdict)
     return 0 if story.is_good(verdict) else 1
 
 
 async def tell(
-    directory: Path, flights: list[Flight], ledger: Ledger, story: Story, progress: Progress
+    directory: Path,
+    secure: SecureCluster | None,
+    flights: list[Flight],
+    ledger: Ledger,
+    story: Story,
+    progress: Progress,
 ) -> None:
     missing = SparkPipeline.missing()
     story.has_spark = missing is None
     with trio.fail_after(TIMEOUT_S):
-        kafka = testing.cluster(3, directory=directory / "cluster")
+        folder = directory / "cluster"
+        if secure is None:
+            kafka = testing.cluster(NODES, directory=folder)
+        else:
+            kafka = testing.cluster(secure.nodes, secure.settings, directory=folder)
         async with kafka as cluster, trio.open_nursery() as nursery:
-            progress.console.print(f"three brokers, data in {directory}: {cluster.bootstrap}")
-            async with AdminClient(cluster.bootstrap) as admin:
+            place = Connection(cluster.bootstrap)
+            if secure is not None:
+                place = await secure.let_in(cluster)
+            progress.console.print(f"three brokers, data in {directory}: {place.bootstrap}")
+            async with AdminClient(place.bootstrap, **place.options) as admin:
                 await admin.create_topics([NewTopic(TOPIC, PARTITIONS), NewTopic(ALERTS, 1)])
             if missing is not None:
                 progress.console.print(f"[yellow]no pipeline on Spark: {missing}[/]")
-                await broker_side(cluster, flights, ledger, story, progress)
+                await broker_side(cluster, place, flights, ledger, story, progress)
                 return
-            pipeline = SparkPipeline(directory, cluster.bootstrap, progress, len(flights))
+            place.write(directory / "client.properties")
+            pipeline = SparkPipeline(directory, progress, len(flights))
             await nursery.start(pipeline.run)
-            await broker_side(cluster, flights, ledger, story, progress)
+            await broker_side(cluster, place, flights, ledger, story, progress)
             await pipeline.finish(counts_of(flights))
             story.landing, story.is_clean = pipeline.landing, pipeline.is_clean
 
 
 async def broker_side(
     cluster: testing.Cluster,
+    place: Connection,
     flights: list[Flight],
     ledger: Ledger,
     story: Story,
@@ -128,16 +145,16 @@ async def broker_side(
     half_way = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kill_half_way, cluster, half_way, ledger, story, progress)
-        await produce(cluster.bootstrap, flights, half_way, ledger, progress)
+        await produce(place, flights, half_way, ledger, progress)
     story.produce_s = time.monotonic() - started_at
     started_at = time.monotonic()
-    await consume(cluster.bootstrap, ledger, progress)
+    await consume(place, ledger, progress)
     story.consume_s = time.monotonic() - started_at
-    story.lag = await lag_of_group(cluster.bootstrap)
+    story.lag = await lag_of_group(place)
 
 
 async def produce(
-    bootstrap: str,
+    place: Connection,
     flights: list[Flight],
     half_way: trio.Event,
     ledger: Ledger,
@@ -145,7 +162,7 @@ async def produce(
 ) -> None:
     task = progress.add_task("produce", total=len(flights))
     undecided: deque[tuple[int, Delivery]] = deque()
-    async with Producer(bootstrap, acks="all") as producer:
+    async with Producer(place.bootstrap, acks="all", **place.options) as producer:
         for number, flight in enumerate(flights):
             delivery = await producer.send(
                 TOPIC, flight.document, flight.carrier, headers=flight.headers
@@ -187,15 +204,17 @@ async def kill_half_way(
     )
 
 
-async def consume(bootstrap: str, ledger: Ledger, progress: Progress) -> None:
+async def consume(place: Connection, ledger: Ledger, progress: Progress) -> None:
     """Read every partition to its end."""
-    async with AdminClient(bootstrap) as admin:
+    async with AdminClient(place.bootstrap, **place.options) as admin:
         partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
         ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
     unread = {partition.partition: found.offset for partition, found in ends.items()}
     unread = {number: end for number, end in unread.items() if end}
     task: TaskID = progress.add_task("consume", total=sum(unread.values()))
-    async with Consumer(bootstrap, group_id=GROUP, auto_offset_reset="earliest") as consumer:
+    async with Consumer(
+        place.bootstrap, group_id=GROUP, auto_offset_reset="earliest", **place.options
+    ) as consumer:
         await consumer.subscribe([TOPIC])
         while unread:
             records = await consumer.poll(RECORDS_PER_POLL, NOTHING_COMES_MS)
@@ -210,9 +229,9 @@ async def consume(bootstrap: str, ledger: Ledger, progress: Progress) -> None:
         await consumer.commit()
 
 
-async def lag_of_group(bootstrap: str) -> int:
+async def lag_of_group(place: Connection) -> int:
     """End offsets minus committed offsets: 0 if the group has read everything."""
-    async with AdminClient(bootstrap) as admin:
+    async with AdminClient(place.bootstrap, **place.options) as admin:
         partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
         ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
         committed = await admin.list_group_offsets(GROUP)

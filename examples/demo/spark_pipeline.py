@@ -50,8 +50,7 @@ class SparkPipeline:
     """The process: call `run` in a task of its own, then `finish`.
 
     Args:
-        directory: for the folder `lake` and Spark's log.
-        bootstrap: addresses of brokers.
+        directory: has ``client.properties``; for the folder `lake` and Spark's log.
         progress: shows a bar.
         records: the expected number of flights.
 
@@ -60,7 +59,7 @@ class SparkPipeline:
         is_clean: the verdict of the audit.
     """
 
-    def __init__(self, directory: Path, bootstrap: str, progress: Progress, records: int) -> None:
+    def __init__(self, directory: Path, progress: Progress, records: int) -> None:
         self.landing: Landing | None = None
         self.is_clean = False
         self._progress = progress
@@ -68,7 +67,8 @@ class SparkPipeline:
         self._log_path = directory / "spark.log"
         self._is_over = trio.Event()
         console = progress.console
-        words = ["--bootstrap", bootstrap, "--into", str(directory / "lake")]
+        words = ["--config", str(directory / "client.properties")]
+        words += ["--into", str(directory / "lake")]
         words += ["--width", str(console.width)] + ["--terminal"] * console.is_terminal
         self._command = [sys.executable, "-m", "examples.demo.spark_side", *words]
         self._process: trio.Process | None = None

@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 from rich.console import Console
 
 from examples.flights.pipeline import Place, new_session, start
+from minikafka_client.property_files import read_properties
 from pyspark_minikafka.audit import Expectation, Scope, audited, numbered
 from pyspark_minikafka.audit.report import print_report, report_on
 from pyspark_minikafka.listener import Lag, LagListener
@@ -36,7 +37,7 @@ def landed(session: SparkSession, place: Place) -> dict[str, int]:
     hours = session.read.parquet(place.hours).agg(sf.count("*"), sf.sum("flights")).first()
     alerts = (
         session.read.format("minikafka")
-        .option("kafka.bootstrap.servers", place.bootstrap)
+        .options(**place.kafka)
         .option("subscribe", place.alerts)
         .load()
         .select(sf.get_json_object(sf.col("value").cast("string"), "$.row").alias("row"))
@@ -60,7 +61,7 @@ def audit(session: SparkSession, place: Place, expected: dict[str, int]) -> tupl
     """Audit the topic; return whether it is clean, and the report."""
     records = (
         session.read.format("minikafka")
-        .option("kafka.bootstrap.servers", place.bootstrap)
+        .options(**place.kafka)
         .option("subscribe", place.topic)
         .option("includeHeaders", "true")
         .load()
@@ -72,12 +73,14 @@ def audit(session: SparkSession, place: Place, expected: dict[str, int]) -> tupl
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--config", type=Path, required=True, help="client.properties")
     parser.add_argument("--into", type=Path, required=True)
     parser.add_argument("--width", type=int, default=120)
     parser.add_argument("--terminal", action="store_true")
     arguments = parser.parse_args()
-    place = Place(arguments.bootstrap, arguments.into)
+    properties = read_properties(arguments.config)
+    bootstrap = properties.pop("bootstrap.servers")
+    place = Place(bootstrap, arguments.into, security=properties)
     session = new_session()
     progress = {"raw": 0}
     lock = threading.Lock()

@@ -17,7 +17,8 @@ import os
 import sys
 import time
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -59,12 +60,20 @@ class Place:
         directory: for `raw`, `hours` and the checkpoints.
         topic: of the flights.
         alerts: the topic of the alerts.
+        security: properties of Kafka's clients for TLS and SASL.
     """
 
     bootstrap: str
     directory: Path
     topic: str = TOPIC
     alerts: str = ALERTS
+    security: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @property
+    def kafka(self) -> dict[str, str]:
+        """How to reach the cluster, as options of the connector."""
+        options = {f"kafka.{name}": value for name, value in self.security.items()}
+        return {**options, "kafka.bootstrap.servers": self.bootstrap}
 
     @property
     def raw(self) -> str:
@@ -92,7 +101,7 @@ def flights(session: SparkSession, place: Place) -> DataFrame:
     """The topic as a stream: the columns of the flights, with partition and offset."""
     records = (
         session.readStream.format("minikafka")
-        .option("kafka.bootstrap.servers", place.bootstrap)
+        .options(**place.kafka)
         .option("subscribe", place.topic)
         .option("startingOffsets", "earliest")
         .option("columns", "value,partition,offset")
@@ -146,7 +155,7 @@ def start(
         available_now: end when all available flights are read.
     """
     source = flights(session, place)
-    to_topic = {"kafka.bootstrap.servers": place.bootstrap, "topic": place.alerts}
+    to_topic = {**place.kafka, "topic": place.alerts}
     sinks: dict[str, tuple[DataFrame, str, dict[str, str]]] = {
         "raw": (source.where("row is not null"), "parquet", {"path": place.raw}),
         "hours": (delays(source), "parquet", {"path": place.hours}),

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from .broker import Broker
+from .control.first_users import create_first_users
 from .settings.node import Endpoint
 
 
@@ -20,7 +21,8 @@ async def run(
     immediately).
 
     Raises:
-        StartError: the internal listener cannot be opened, or the cluster rejects this broker.
+        StartError: the internal listener cannot be opened, or the cluster rejects this broker or
+            the users that it should create.
     """
     # The tasks that follow the metadata log end first, while everything they use still runs.
     partitions = trio.CancelScope(shield=True)
@@ -38,6 +40,9 @@ async def run(
                 if broker.node.topology.is_broker:
                     await nursery.start(_run_until, partitions, run_partitions, broker)
                     await following.start(broker.lifecycle.run)
+                    await create_first_users(
+                        broker.first_users, broker.store, broker.forwarder, broker.run_in_thread
+                    )
                 task_status.started()
         finally:
             partitions.cancel()
@@ -49,10 +54,7 @@ async def run_partitions(
 ) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(broker.maintenance.run)
-        await broker.groups.runtime.start(nursery)
-        await broker.transactions.start(nursery)
-        await broker.share_state.start(nursery)
-        await broker.shares.start(nursery)
+        broker.start_services(nursery)
         await nursery.start(broker.replicas.run)
         task_status.started()
 

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..consensus.config import QuorumConfig
+from ..data_class import DataClass
 from ..metadata.records import MetadataLogError, decode_record
 from ..metadata.setting_table import BrokerConfig
 from ..metadata.settings import InvalidSettingError
+from ..security.authorizer import StandardAuthorizer
 from ..storage.disk import Disk, RealDisk
 from ..storage.errors import LogError
 from ..storage.log_directory import LogDirectory
 from ..storage.record_log import RecordLog
 from .broker import Broker
+from .control.first_users import FirstUser
 from .control.metadata_store import MetadataStore
 from .handlers.controller_api import ForwardedRequests
 from .quorum.quorum import Quorum
-from .settings.topology import Topology, topology_of
+from .security.authorization import Authorization, authorizer_of
+from .security.internal import internal_security
+from .settings.listeners import listeners_of
+from .settings.topology import Topology, topology_of, with_voters
 from .system.clock import Clock, SystemClock
 from .system.descriptors import descriptor_budget, raise_limit
 from .system.randomness import RandomIds
@@ -31,19 +36,38 @@ OLD_METADATA_FILE = "metadata.log"
 _HEARTBEATS_PER_ELECTION_TIMEOUT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerOptions:
+class BrokerOptions(DataClass):
     """The options of ``minikafka serve``.
 
     Attributes:
         config: the settings; port 0 in ``listeners`` picks a free one.
         data_dir: where the logs are; created if it does not exist.
         is_ephemeral: the data need not survive, so nothing is synced.
+        first_users: are created before clients can connect, if they do not exist.
     """
 
     config: BrokerConfig
     data_dir: Path
     is_ephemeral: bool = False
+    first_users: tuple[FirstUser, ...] = ()
+
+
+def _prepare_to_serve(
+    broker: Broker, options: BrokerOptions, authorizer: StandardAuthorizer | None
+) -> None:
+    """Give it what it decides with, and a broker its logs.
+
+    Raises:
+        StartError: clients could not log in on one of its listeners.
+        LogError: a log cannot be opened.
+    """
+    _check_logins(broker)
+    broker.forwarder.api = ForwardedRequests(broker)
+    broker.first_users = options.first_users
+    if authorizer is not None:
+        _authorize(broker, authorizer)
+    if broker.node.topology.is_broker:
+        broker.replicas.open_logs()
 
 
 def open_broker(
@@ -72,6 +96,8 @@ def open_broker(
     raise_limit()
     try:
         topology = topology_of(options.config)
+        internal = internal_security(options.config)
+        authorizer = authorizer_of(options.config)
         directory = LogDirectory.open(
             disk,
             path,
@@ -88,6 +114,7 @@ def open_broker(
         raise StartError(f"cannot use the data directory {path}: {error}") from None
     try:
         quorum = _open_quorum(disk, path, options, topology, rng, run_in_thread)
+        topology = _with_recorded_voters(topology, quorum)
         store = _replay(disk, path, quorum, directory.cluster_id)
         if not topology.is_clustered:
             _check_replicas(store, path, topology.node_id)
@@ -100,10 +127,9 @@ def open_broker(
             clock or SystemClock(),
             rng,
             run_in_thread,
+            internal,
         )
-        broker.forwarder.api = ForwardedRequests(broker)
-        if topology.is_broker:
-            broker.replicas.open_logs()
+        _prepare_to_serve(broker, options, authorizer)
     except StartError:
         directory.close(clean=False)
         raise
@@ -111,6 +137,28 @@ def open_broker(
         directory.close(clean=False)
         raise StartError(f"cannot recover the data directory {path}: {error}") from error
     return broker
+
+
+def _authorize(broker: Broker, authorizer: StandardAuthorizer) -> None:
+    """Let the authorizer decide about everything that clients ask for."""
+    store = broker.store
+    broker.authorization = Authorization(authorizer, lambda: store.image.access_control.index)
+
+
+def _check_logins(broker: Broker) -> None:
+    """Check that clients can log in on every listener that asks them to.
+
+    Raises:
+        StartError: the settings of a listener are incomplete, or wrong.
+    """
+    if not broker.node.topology.is_broker:
+        return
+    try:
+        for listener in listeners_of(broker.config):
+            if listener.protocol.is_sasl:
+                broker.sasl.of_listener(listener)
+    except InvalidSettingError as error:
+        raise StartError(str(error)) from None
 
 
 def _open_quorum(
@@ -140,6 +188,24 @@ def _open_quorum(
     )
 
 
+def _with_recorded_voters(topology: Topology, quorum: Quorum) -> Topology:
+    """The topology with the voters that the log records, if it does.
+
+    Raises:
+        StartError: there are other ones, and this node could not reach them.
+    """
+    recorded = quorum.recorded_voters
+    if recorded is None:
+        return topology
+    if not topology.is_clustered and not quorum.is_alone:
+        known = ",".join(f"{one.node_id}@{one.host}:{one.port}" for one in recorded.voters)
+        raise StartError(
+            "this node belongs to a cluster with other controllers, and starts alone; start it "
+            f"with --quorum {known}"
+        )
+    return with_voters(topology, {one.node_id: (one.host, one.port) for one in recorded.voters})
+
+
 def _replay(disk: Disk, path: str, quorum: Quorum, cluster_id: str) -> MetadataStore:
     store = MetadataStore(cluster_id)
     store.may_have_lost = quorum.may_have_lost
@@ -147,7 +213,7 @@ def _replay(disk: Disk, path: str, quorum: Quorum, cluster_id: str) -> MetadataS
     stored = quorum.stored()
     store.replay_stored(stored.snapshot)
     store.replay_stored(payload for _, payload in stored.entries)
-    if quorum.config.is_alone and not store.image.version:
+    if quorum.is_alone and not store.image.version:
         _take_over(disk, f"{path}/{OLD_METADATA_FILE}", store)
     return store
 

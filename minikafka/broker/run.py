@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 import logging
 import signal
-import socket
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 import trio
 
+from ..data_class import replace
 from ..metadata.records import MetadataLogError
 from ..metadata.setting_table import BrokerConfig
 from ..metadata.settings import InvalidSettingError
@@ -20,15 +19,19 @@ from ..storage.disk import Disk
 from . import lifetime
 from .broker import Broker
 from .net.connection import Connection
-from .net.server import Server, bind, endpoint_of
+from .net.server import BoundListener, Server, bind, endpoint_of
 from .opening import BrokerOptions, open_broker
-from .settings.addresses import parse_address, render_address
-from .settings.node import Endpoint
-from .settings.topology import topology_of
+from .security.internal import InternalSecurity, internal_security, require_closed
+from .security.tls import TlsOfListener
+from .settings.addresses import render_address
+from .settings.listeners import PLAINTEXT_LISTENER, listeners_of, render_listeners
+from .settings.node import Endpoint, Node
+from .settings.topology import Topology, topology_of
 from .system.clock import Clock
 from .system.start_error import StartError
 from .system.stop_signals import STOP_SIGNALS, StopSignals, stop_signals
 from .system.turns import watch_if_asked
+from .transport.transport import Transport
 
 __all__ = ["BrokerOptions", "StartError", "open_broker", "run_broker"]
 
@@ -53,7 +56,7 @@ class Companion(Protocol):
         """What holds the data directory."""
         ...
 
-    def connect(self, broker: Broker, client: socket.socket, peer: str) -> Connection:
+    def connect(self, broker: Broker, transport: Transport) -> Connection:
         """Make a client's connection."""
         ...
 
@@ -62,7 +65,6 @@ class Companion(Protocol):
         ...
 
 
-_ANY_ADDRESS = ("0.0.0.0", "::", "")
 _OBJECTS_PER_COLLECTION = (20_000, 5, 400)
 
 # A stop must take at most five seconds: hand-overs, `DRAIN_SECONDS` of the server, and these.
@@ -90,24 +92,27 @@ def run_broker(
             node.
     """
     try:
-        is_broker = topology_of(options.config).is_broker
+        topology = topology_of(options.config)
+        internal = internal_security(options.config)
     except InvalidSettingError as error:
         raise StartError(str(error)) from None
-    listener = _listen(options.config) if is_broker else None
+    listeners = _listen(options.config) if topology.is_broker else []
     broker: Broker | None = None
     try:
+        encrypted = [one.tls for one in listeners if one.tls is not None]
+        _require_closed(topology, internal, encrypted)
         with stop_signals() as signals:
-            advertised = Endpoint("", 0)
-            if listener is not None:
-                options, advertised = _with_addresses(options, listener)
+            advertised: list[tuple[str, str, int]] = []
+            if listeners:
+                options, advertised = _with_addresses(options, listeners)
             if companion is None:
                 broker = open_broker(options)
             else:
                 broker = open_broker(options, clock=companion.clock, disk=companion.disk)
             signals.is_interruptible = False
-            broker.node.endpoint = advertised
+            _set_addresses(broker.node, advertised)
             _calm_garbage_collector()
-            node = _Node(broker, listener, on_ready, companion, is_ephemeral=options.is_ephemeral)
+            node = _Node(broker, listeners, on_ready, companion, is_ephemeral=options.is_ephemeral)
             clock = None if companion is None else companion.trio_clock
             try:
                 trio.run(node.run, signals, clock=clock)
@@ -116,10 +121,19 @@ def run_broker(
             finally:
                 _close(broker, node.close_seconds())
     finally:
-        if listener is not None:
-            listener.close()
+        for one in listeners:
+            one.socket.close()
     logger.info("stopped")
     return broker
+
+
+def _require_closed(
+    topology: Topology, internal: InternalSecurity, listeners: Sequence[TlsOfListener]
+) -> None:
+    try:
+        require_closed(topology, internal, listeners)
+    except InvalidSettingError as error:
+        raise StartError(str(error)) from None
 
 
 def _close(broker: Broker, seconds: float) -> None:
@@ -157,65 +171,74 @@ def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
 def _calm_garbage_collector() -> None:
     """Exempt the objects made during start-up from collections, and collect less often.
 
+    There is no collection first: it takes as long as a tenth of the start, and finds nothing.
     Requests make no reference cycles, so collections find next to nothing, but with 10,000 open
     partitions a full one would visit a million objects and block the event loop. One of the middle
     generation visits 100,000, which takes 20 ms: requests may have so many entries.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*_OBJECTS_PER_COLLECTION)
+    gc.enable()
 
 
-def _listen(config: BrokerConfig) -> socket.socket:
-    if len(config.listeners) != 1 or len(config.advertised_listeners) > 1:
-        raise StartError(
-            f"listeners={','.join(config.listeners)} and advertised.listeners="
-            f"{','.join(config.advertised_listeners)}: only one of each is supported"
-        )
+def _listen(config: BrokerConfig) -> list[BoundListener]:
+    """Open all listeners, after everything that they need has been read."""
     try:
-        host, port = parse_address(config.listeners[0])
-        for text in config.advertised_listeners:
-            parse_address(text)
+        listeners = listeners_of(config)
+        encrypted = {
+            one.name: TlsOfListener(config, one) for one in listeners if one.protocol.is_tls
+        }
     except InvalidSettingError as error:
         raise StartError(str(error)) from None
-    if host in _ANY_ADDRESS and not config.advertised_listeners:
-        raise StartError(
-            f"clients cannot connect to {host}, the address to listen on; add "
-            "--advertise HOST:PORT with a name or address by which they reach this machine"
-        )
-    try:
-        return bind(host, port, config.socket_listen_backlog_size)
-    except OSError as error:
-        raise StartError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}; "
-            "choose another --listen HOST:PORT (port 0 picks a free one)"
-        ) from None
+    bound: list[BoundListener] = []
+    for one in listeners:
+        try:
+            plain = bind(one.host, one.port, config.socket_listen_backlog_size)
+        except OSError as error:
+            for other in bound:
+                other.socket.close()
+            raise StartError(
+                f"cannot listen on {one.host}:{one.port}: {error.strerror or error}; "
+                "choose another --listen HOST:PORT (port 0 picks a free one)"
+            ) from None
+        bound.append(BoundListener(plain, one, encrypted.get(one.name)))
+    return bound
 
 
 def _with_addresses(
-    options: BrokerOptions, listener: socket.socket
-) -> tuple[BrokerOptions, Endpoint]:
-    """Fill in the port that was picked; returns the options and the advertised address."""
+    options: BrokerOptions, bound: Sequence[BoundListener]
+) -> tuple[BrokerOptions, list[tuple[str, str, int]]]:
+    """Fill in the ports that were picked; returns the options and the advertised addresses."""
+    listening: list[tuple[str, str, int]] = []
+    advertised: list[tuple[str, str, int]] = []
+    for one in bound:
+        name, given = one.listener.name, one.listener.advertised
+        at = endpoint_of(one.socket, one.listener.host)
+        listening.append((name, at.host, at.port))
+        if given is not None:
+            advertised.append((name, given[0], given[1] or at.port))
     config = options.config
-    listening = endpoint_of(listener, parse_address(config.listeners[0])[0])
-    advertised = listening
-    for text in config.advertised_listeners:
-        host, port = parse_address(text)
-        advertised = Endpoint(host, port or listening.port)
     config = replace(
         config,
-        listeners=(f"PLAINTEXT://{render_address(*listening)}",),
-        advertised_listeners=(f"PLAINTEXT://{render_address(*advertised)}",),
+        listeners=render_listeners(listening),
+        advertised_listeners=render_listeners(advertised),
         explicitly_set=config.explicitly_set | {"listeners", "advertised.listeners"},
     )
     return replace(options, config=config), advertised
+
+
+def _set_addresses(node: Node, advertised: Sequence[tuple[str, str, int]]) -> None:
+    if advertised:
+        node.endpoint = Endpoint(*advertised[0][1:])
+        if [name for name, _, _ in advertised] != [PLAINTEXT_LISTENER.name]:
+            node.listeners = tuple(advertised)
 
 
 class _Node:
     def __init__(
         self,
         broker: Broker,
-        listener: socket.socket | None,
+        listeners: Sequence[BoundListener],
         on_ready: Callable[[str], None],
         companion: Companion | None,
         *,
@@ -223,7 +246,7 @@ class _Node:
     ) -> None:
         self._broker = broker
         self._companion = companion
-        self._listener = listener
+        self._listeners = listeners
         self._on_ready = on_ready
         self._is_ephemeral = is_ephemeral
         self._server = Server(broker) if companion is None else Server(broker, companion.connect)
@@ -250,13 +273,16 @@ class _Node:
             nursery.start_soon(self._leave)
             if self._companion is not None:
                 nursery.start_soon(self._companion.run, broker)
-            if self._listener is None:
+            if not self._listeners:
                 self._on_ready(render_address(*broker.node.internal_endpoint))
                 await self._stopping.wait()
                 await self._hand_over_quorum()
             else:
-                self._on_ready(render_address(*endpoint_of(self._listener, self._host())))
-                await self._server.serve([self._listener])
+                for text in broker.config.listeners[1:]:
+                    logger.info("also listening on %s", text)
+                first = self._listeners[0]
+                self._on_ready(render_address(*endpoint_of(first.socket, first.listener.host)))
+                await self._server.serve(self._listeners)
                 logs = broker.directory.logs.values()
                 disk = broker.directory.disk
                 await broker.flusher.flush_all(disk, logs, self._flush_seconds())
@@ -264,9 +290,6 @@ class _Node:
             left = self._stop_deadline - trio.current_time()
             self._close_seconds = max(_CLOSE_SECONDS, left)
             nursery.cancel_scope.cancel()
-
-    def _host(self) -> str:
-        return parse_address(self._broker.config.listeners[0])[0]
 
     async def _wait_for_signals(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -286,7 +309,7 @@ class _Node:
     async def _leave(self) -> None:
         """After a stop signal, hand over leadership, then stop serving."""
         await self._stopping.wait()
-        if self._listener is not None:
+        if self._listeners:
             if self._broker.node.is_clustered:
                 await self._broker.lifecycle.leave(_LEAVE_SECONDS)
                 await self._hand_over_quorum()

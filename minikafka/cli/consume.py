@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
 from .failure import CommandFailed
 from .output import count_of
+from .places import BEGINNING, END, Place, PlaceType
 from .signals import Stop, cancelled_by_signals
 from .target import Target, client_command, connected, no_partition, require_topics
 
 if TYPE_CHECKING:
-    from minikafka_client import AdminClient, Consumer, TopicPartition
+    from minikafka_client import AdminClient, TopicPartition
 
+    from .ranges import Ranges
     from .record_filter import RecordFilter
     from .record_format import RecordFormat
     from .record_printer import RecordPrinter
@@ -24,6 +27,29 @@ _SHARE_EXCLUDES: Final = (
     "--share excludes --group, --partition and --isolation-level (a share group has the setting "
     "share.isolation.level)"
 )
+_GROUPS_EXCLUDE: Final = (
+    "--from and --until exclude --group and --share, which go on where the group is; move it with "
+    "`minikafka group reset-offsets`"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """What was asked for."""
+
+    topics: tuple[str, ...]
+    from_beginning: bool
+    first: Place | None
+    until: Place | None
+    group_id: str | None
+    share_group_id: str | None
+    partitions: tuple[int, ...]
+    max_records: int | None
+    timeout_s: float | None
+    template: str | None
+    delimiter: str | None
+    isolation_level: Literal["read_uncommitted", "read_committed"]
+    expressions: tuple[str, ...]
 
 
 @click.command("consume")
@@ -33,6 +59,20 @@ _SHARE_EXCLUDES: Final = (
     is_flag=True,
     help="Start at the oldest record; with --group, only where it has no committed offset; with "
     "--share, where the group has not begun (sets its share.auto.offset.reset).",
+)
+@click.option(
+    "--from",
+    "first",
+    type=PlaceType(),
+    metavar="PLACE",
+    help="Start here in every partition: an offset, a time, a duration ago, beginning or end.",
+)
+@click.option(
+    "--until",
+    type=PlaceType(),
+    metavar="PLACE",
+    help="Stop before this place in every partition, and end when all are there; without --from, "
+    "from the beginning. Only records that exist when the command starts are printed.",
 )
 @click.option(
     "--group", "group_id", metavar="GROUP", help="Join this consumer group, and commit offsets."
@@ -84,25 +124,21 @@ _SHARE_EXCLUDES: Final = (
     help="Show only records of which this is true; may be repeated, then all must be.",
 )
 @client_command
-async def command(
-    target: Target,
-    topics: tuple[str, ...],
-    from_beginning: bool,
-    group_id: str | None,
-    share_group_id: str | None,
-    partitions: tuple[int, ...],
-    max_records: int | None,
-    timeout_s: float | None,
-    template: str | None,
-    delimiter: str | None,
-    isolation_level: Literal["read_uncommitted", "read_committed"],
-    expressions: tuple[str, ...],
-) -> None:
-    r"""Print the records of topics until Ctrl-C, --max-records or --timeout.
+async def command(target: Target, **given: Any) -> None:
+    r"""Print the records of topics until Ctrl-C, --until, --max-records or --timeout.
 
     With --json, each record is a line of JSON; bytes that are not UTF-8 become
     {"base64": "..."}. With --group, only offsets of records that were printed are committed. With
     --share, other consumers of the group take records of the same partitions.
+
+    \b
+    PLACE of --from and --until, each partition for itself:
+      100               this offset
+      -10               10 offsets before the end
+      2013-01-31T08:00  the first record at or after this time (ISO 8601, UTC)
+      @1359619200000    the same in ms since 1970
+      -1h30m, '5m ago'  the same, counted back from now: w, d, h, m, s, ms
+      beginning, end    the oldest record; behind the last one
 
     \b
     Placeholders of --format: {topic} {partition} {offset} {timestamp} (UTC)
@@ -115,76 +151,127 @@ async def command(
     \b
     Examples:
       minikafka consume orders --from-beginning --filter key=alice --filter 'value~pears?'
+      minikafka consume orders --from -1h                      # the last hour, and what comes
+      minikafka consume orders --from 2013-01-31T08:00 --until 2013-01-31T09:00 --json
+      minikafka consume orders --partition 0 --from 100 --until 200
+      minikafka consume orders --until end                     # everything there is, then exit
       minikafka consume orders --group billing --max-records 100
       minikafka consume jobs --share workers --max-records 1
       minikafka consume orders --format '{key}\t{value}' --timeout 5
       minikafka consume orders --json --from-beginning | jq .offset
     """
-    from minikafka_client import Consumer
+    options = _Options(**given)
+    _check_options(options)
+    await _consume(target, options)
 
+
+async def _consume(target: Target, options: _Options) -> None:
     from .record_printer import RecordPrinter
     from .share_records import print_shared
 
-    _check_options(group_id, share_group_id, partitions, isolation_level)
     printer = RecordPrinter(
-        _format(target, template, delimiter),
-        max_records=max_records,
-        timeout_s=timeout_s,
-        commits=bool(group_id),
-        is_shown=_filter(expressions),
+        _format(target, options.template, options.delimiter),
+        max_records=options.max_records,
+        timeout_s=options.timeout_s,
+        commits=bool(options.group_id),
+        is_shown=_filter(options.expressions),
     )
-    async with connected(target) as admin:
-        await require_topics(admin, topics)
-        if share_group_id and from_beginning:
-            await _begin_with_the_oldest(admin, share_group_id)
-        in_group = group_id or share_group_id
-        wanted = [] if in_group else await _partitions_of(admin, topics, partitions)
     stop = Stop()
-    if share_group_id:
-        await print_shared(target, topics, share_group_id, printer, stop)
+    if options.share_group_id:
+        async with connected(target) as admin:
+            await require_topics(admin, options.topics)
+            if options.from_beginning:
+                await _begin_with_the_oldest(admin, options.share_group_id)
+        await print_shared(target, options.topics, options.share_group_id, printer, stop)
+    elif options.until is not None:
+        await _print_ranges(target, options, printer, stop)
+        options = replace(options, max_records=None)  # fewer are not a failure
     else:
-        consumer = Consumer(
-            target.bootstrap,
-            group_id=group_id,
-            auto_offset_reset="earliest" if from_beginning else "latest",
-            enable_auto_commit=False,
-            isolation_level=isolation_level,
-            on_partitions_revoked=printer.commit_before_rebalance if group_id else None,
-            **target.connection,
-        )
-        await _print_consumed(consumer, topics if group_id else wanted, printer, stop)
-    _check_end(printer, stop, max_records, timeout_s)
+        await _print_consumed(target, options, printer, stop)
+    _check_end(printer, stop, options.max_records, options.timeout_s)
 
 
-def _check_options(
-    group_id: str | None,
-    share_group_id: str | None,
-    partitions: Sequence[int],
-    isolation_level: str,
-) -> None:
-    if group_id is not None and partitions:
+def _check_options(options: _Options) -> None:
+    if options.group_id is not None and options.partitions:
         raise click.UsageError("--group and --partition exclude each other: a group assigns them")
-    if share_group_id and (group_id or partitions or isolation_level != "read_uncommitted"):
+    if options.share_group_id and (
+        options.group_id or options.partitions or options.isolation_level != "read_uncommitted"
+    ):
         raise click.UsageError(_SHARE_EXCLUDES)
+    has_place = options.first is not None or options.until is not None
+    if has_place and (options.group_id is not None or options.share_group_id is not None):
+        raise click.UsageError(_GROUPS_EXCLUDE)
+    if options.first is not None and options.from_beginning:
+        raise click.UsageError("--from and --from-beginning exclude each other")
+
+
+async def _print_ranges(
+    target: Target, options: _Options, printer: RecordPrinter, stop: Stop
+) -> None:
+    """Print what is between two places."""
+    from minikafka_client.sync import Reader
+
+    from .ranges import RangeRecords
+
+    ranges = await _ranges(target, options)
+    with Reader(
+        target.bootstrap, ranges, isolation_level=options.isolation_level, **target.connection
+    ) as reader:
+        printer.consumer = RangeRecords(reader)
+        with cancelled_by_signals(stop):
+            await printer.run()
+
+
+async def _ranges(target: Target, options: _Options) -> Ranges:
+    from .ranges import ranges_between
+
+    async with connected(target) as admin:
+        await require_topics(admin, options.topics)
+        return await ranges_between(
+            admin,
+            await _partitions_of(admin, options.topics, options.partitions),
+            options.first or BEGINNING,
+            options.until or END,
+            isolation_level=options.isolation_level,
+        )
 
 
 async def _print_consumed(
-    consumer: Consumer,
-    wanted: Sequence[str] | Sequence[TopicPartition],
-    printer: RecordPrinter,
-    stop: Stop,
+    target: Target, options: _Options, printer: RecordPrinter, stop: Stop
 ) -> None:
-    """Print topics (as a member of a group), or partitions."""
+    """Print topics (as a member of a group) or partitions, without an end."""
     import trio
 
-    async with consumer:
+    from minikafka_client import Consumer
+
+    firsts: dict[TopicPartition, int] = {}
+    if options.first is not None:
+        ranges = await _ranges(target, options)
+        firsts = {partition: first for partition, (first, _) in ranges.items()}
+    async with connected(target) as admin:
+        await require_topics(admin, options.topics)
+        wanted = (
+            []
+            if options.group_id
+            else await _partitions_of(admin, options.topics, options.partitions)
+        )
+    async with Consumer(
+        target.bootstrap,
+        group_id=options.group_id,
+        auto_offset_reset="earliest" if options.from_beginning else "latest",
+        enable_auto_commit=False,
+        isolation_level=options.isolation_level,
+        on_partitions_revoked=printer.commit_before_rebalance if options.group_id else None,
+        **target.connection,
+    ) as consumer:
         printer.consumer = consumer
         with cancelled_by_signals(stop):
-            partitions = [each for each in wanted if not isinstance(each, str)]
-            if partitions:
-                await consumer.assign(partitions)
+            if wanted:
+                await consumer.assign(wanted)
+                for partition, offset in firsts.items():
+                    consumer.seek(partition, offset)
             else:
-                await consumer.subscribe([each for each in wanted if isinstance(each, str)])
+                await consumer.subscribe(options.topics)
             await printer.run()
         # A signal ends the printing, not the consumer, which can still commit and leave its group.
         with cancelled_by_signals(Stop()), trio.move_on_after(_COMMIT_PATIENCE_S):

@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     from minikafka_client import (
         AdminClient,
         GroupDescription,
-        OffsetAndMetadata,
+        MemberDescription,
         TopicDescription,
         TopicPartition,
     )
 
 SHARE: Final = "Share"
+STREAMS: Final = "Streams"
 _DEAD: Final = "Dead"
 _RESETTABLE_STATES: Final = ("Empty", _DEAD)
 
 
 @click.group("group")
 def command() -> None:
-    """List and describe groups of all kinds, and reset the offsets of consumer groups."""
+    """List, describe and delete groups of all kinds, and reset their offsets."""
 
 
 @command.command("list")
@@ -134,8 +135,10 @@ async def _document(admin: AdminClient, group: GroupDescription) -> dict[str, An
 
     committed = await admin.list_group_offsets(group.group_id)
     owners = {partition: member for member in group.members for partition in member.assignment}
-    partitions = sorted({*committed, *owners})
     topics = await admin.describe_topics()
+    if group.type == STREAMS:  # a task may read topics with fewer partitions than it has tasks
+        owners = {each: member for each, member in owners.items() if _exists(each, topics)}
+    partitions = sorted({*committed, *owners})
     existing = [partition for partition in partitions if _exists(partition, topics)]
     try:
         ends = await admin.list_offsets(dict.fromkeys(existing, LATEST))
@@ -181,10 +184,19 @@ async def _document(admin: AdminClient, group: GroupDescription) -> dict[str, An
                 "rack": member.rack_id,
                 "assignment": _places(member.assignment),
                 "target_assignment": _places(member.target_assignment),
+                **(_tasks(member) if group.type == STREAMS else {}),
             }
             for member in group.members
         ],
         "partitions": rows,
+    }
+
+
+def _tasks(member: MemberDescription) -> dict[str, Any]:
+    return {
+        "process": member.process_id,
+        "active_tasks": list(member.active_tasks),
+        "standby_tasks": list(member.standby_tasks),
     }
 
 
@@ -229,13 +241,18 @@ def print_members(members: Sequence[Mapping[str, Any]]) -> None:
         member.get("target_assignment", member["assignment"]) != member["assignment"]
         for member in members
     )
+    has_tasks = any("active_tasks" in member for member in members)
     columns = {
         "member": "member",
         **({"epoch": "epoch"} if has_epochs else {}),
         "instance": "instance",
         "client": "client_id",
         "host": "host",
-        "partitions": "assignment",
+        **(
+            {"active": "active_tasks", "standby": "standby_tasks"}
+            if has_tasks
+            else {"partitions": "assignment"}
+        ),
         **({"target": "target_assignment"} if has_epochs and is_moving else {}),
     }
     print_table(
@@ -244,6 +261,8 @@ def print_members(members: Sequence[Mapping[str, Any]]) -> None:
             [
                 _short_assignment(member.get(name, ()))
                 if name.endswith("assignment")
+                else " ".join(member.get(name, ())) or None
+                if name.endswith("tasks")
                 else member.get(name)
                 for name in columns.values()
             ]
@@ -313,7 +332,7 @@ def print_share_group(document: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Goal:
+class Goal:
     """The new offset; `number` is an offset, a timestamp in ms, or a distance."""
 
     kind: Literal["earliest", "latest", "offset", "datetime", "shift"]
@@ -375,10 +394,11 @@ async def reset_offsets(
     shift_by: int | None,
     execute: bool,
 ) -> None:
-    r"""Set the committed offsets of a group that has no members.
+    r"""Set the offsets of a group of any kind that has no members.
 
-    Shows the old and new offsets, and changes nothing without --execute. Offsets outside of the
-    log are moved to its start or end.
+    These are the committed offsets of a classic or consumer group, and of a share group where it
+    starts: what it processed after that is delivered again. Shows the old and new offsets, and
+    changes nothing without --execute. Offsets outside of the log are moved to its start or end.
 
     \b
     Examples:
@@ -387,11 +407,11 @@ async def reset_offsets(
       minikafka group reset-offsets billing --topic orders --to-datetime 2013-01-31T08:00 --execute
     """
     goals = [
-        _Goal("earliest") if to_earliest else None,
-        _Goal("latest") if to_latest else None,
-        None if to_offset is None else _Goal("offset", to_offset),
-        None if to_datetime is None else _Goal("datetime", to_datetime),
-        None if shift_by is None else _Goal("shift", shift_by),
+        Goal("earliest") if to_earliest else None,
+        Goal("latest") if to_latest else None,
+        None if to_offset is None else Goal("offset", to_offset),
+        None if to_datetime is None else Goal("datetime", to_datetime),
+        None if shift_by is None else Goal("shift", shift_by),
     ]
     chosen = [goal for goal in goals if goal is not None]
     if len(chosen) != 1:
@@ -401,22 +421,53 @@ async def reset_offsets(
     if bool(topics) == all_topics:
         raise click.UsageError("give either --topic or --all-topics")
     async with connected(target) as admin:
-        state = (await admin.describe_groups([group_id]))[group_id].state
-        if state not in _RESETTABLE_STATES:
-            raise CommandFailed(
-                f"group {group_id!r} is {state}: its members would overwrite the offsets; "
-                f"stop them first"
-            )
-        committed = await admin.list_group_offsets(group_id)
-        partitions = await partitions_named(admin, topics, committed)
-        if not partitions:
-            raise CommandFailed(
-                f"group {group_id!r} has no committed offsets; name partitions with --topic"
-            )
-        new = await _new_offsets(admin, chosen[0], partitions, committed)
-        if execute:
-            await admin.alter_group_offsets(group_id, new)
-    _show(target, group_id, committed, new, execute)
+        group = (await admin.describe_groups([group_id]))[group_id]
+        await reset(target, admin, group, topics, chosen[0], execute=execute)
+
+
+async def reset(
+    target: Target,
+    admin: AdminClient,
+    group: GroupDescription,
+    topics: Sequence[str],
+    goal: Goal,
+    *,
+    execute: bool,
+) -> None:
+    """Move a group of any kind: the committed offsets, or where a share group starts.
+
+    Raises:
+        CommandFailed: the group has members, or nothing to reset.
+    """
+    if group.state not in _RESETTABLE_STATES:
+        raise CommandFailed(
+            f"group {group.group_id!r} is {group.state}: its members would overwrite the offsets; "
+            f"stop them first"
+        )
+    is_share = group.type == SHARE
+    before = await _offsets_before(admin, group)
+    partitions = await partitions_named(admin, topics, before)
+    if not partitions:
+        raise CommandFailed(
+            f"group {group.group_id!r} has "
+            + ("read nothing" if is_share else "no committed offsets")
+            + "; name partitions with --topic"
+        )
+    new = await _new_offsets(admin, goal, partitions, before)
+    if execute and is_share:
+        await admin.alter_share_group_offsets(group.group_id, new)
+    elif execute:
+        await admin.alter_group_offsets(group.group_id, new)
+    _show(target, group.group_id, before, new, execute)
+
+
+async def _offsets_before(admin: AdminClient, group: GroupDescription) -> dict[TopicPartition, int]:
+    if group.type == SHARE:
+        starts = await admin.list_share_group_offsets(group.group_id)
+        # A partition that was never read has no start yet.
+        return {where: each.offset for where, each in starts.items() if each.offset >= 0}
+    committed = await admin.list_group_offsets(group.group_id)
+    return {where: each.offset for where, each in committed.items()}
 
 
 async def partitions_named(
@@ -447,9 +498,9 @@ async def partitions_named(
 
 async def _new_offsets(
     admin: AdminClient,
-    goal: _Goal,
+    goal: Goal,
     partitions: Sequence[TopicPartition],
-    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    before: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
     from minikafka_client import EARLIEST, LATEST
 
@@ -475,12 +526,12 @@ async def _new_offsets(
                 if wanted < 0:  # no record is that late
                     wanted = end
             case "shift":
-                if partition not in committed:
+                if partition not in before:
                     raise CommandFailed(
                         f"partition {partition.partition} of topic {partition.topic!r} has no "
                         f"committed offset to shift; use --to-earliest or --to-offset"
                     )
-                wanted = committed[partition].offset + goal.number
+                wanted = before[partition] + goal.number
         new[partition] = min(max(wanted, start), end)
         if new[partition] != wanted:
             note(
@@ -493,7 +544,7 @@ async def _new_offsets(
 def _show(
     target: Target,
     group_id: str,
-    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    before: Mapping[TopicPartition, int],
     new: Mapping[TopicPartition, int],
     executed: bool,
 ) -> None:
@@ -501,7 +552,7 @@ def _show(
         (
             partition.topic,
             partition.partition,
-            committed[partition].offset if partition in committed else None,
+            before.get(partition),
             offset,
         )
         for partition, offset in new.items()

@@ -21,12 +21,19 @@ _COMMANDS = {
         "minikafka.cli.transaction",
         "Look at transactions, and end those that are stuck.",
     ),
+    "user": ("minikafka.cli.user", "Create, list and remove users."),
+    "quota": ("minikafka.cli.quota", "Limit how much users, clients and addresses may use."),
+    "acl": ("minikafka.cli.acl", "Say who may do what."),
     "client-metrics": (
         "minikafka.cli.client_metrics",
         "Look at the metrics that clients push.",
     ),
     "cluster": ("minikafka.cli.cluster.command", "Run a cluster on this machine, and break it."),
     "quorum": ("minikafka.cli.quorum", "Help controllers that lost data directories."),
+    "lab": (
+        "minikafka.lab.command",
+        "See what each delivery guarantee loses and repeats.",
+    ),
     "log": ("minikafka.cli.log", "Look into the files of a data directory."),
 }
 

@@ -174,11 +174,13 @@ class Progress:
     Args:
         label: what is being done.
         total: how much there is to do, None if unknown.
+        is_bytes: it is counted in bytes; else in pieces.
     """
 
-    def __init__(self, label: str, total: int | None) -> None:
+    def __init__(self, label: str, total: int | None, *, is_bytes: bool = True) -> None:
         self._label = label
         self._total = total
+        self._is_bytes = is_bytes
         self._is_wanted = is_terminal(sys.stderr)
         self._show_from = time.monotonic() + _PROGRESS_AFTER_S
         self._bar: RichProgress | None = None
@@ -212,6 +214,7 @@ class Progress:
         from rich.progress import (
             BarColumn,
             DownloadColumn,
+            MofNCompleteColumn,
             SpinnerColumn,
             TextColumn,
             TimeElapsedColumn,
@@ -219,8 +222,9 @@ class Progress:
         )
         from rich.progress import Progress as Bar
 
-        known = [BarColumn(), DownloadColumn(), TimeRemainingColumn()]
-        unknown = [SpinnerColumn(), DownloadColumn(), TimeElapsedColumn()]
+        count = DownloadColumn() if self._is_bytes else MofNCompleteColumn()
+        known = [BarColumn(), count, TimeRemainingColumn()]
+        unknown = [SpinnerColumn(), count, TimeElapsedColumn()]
         self._bar = Bar(
             TextColumn("{task.description}"),
             *(unknown if self._total is None else known),

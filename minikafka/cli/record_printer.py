@@ -23,6 +23,10 @@ _COMMIT_INTERVAL_S: Final = 1.0
 _ABANDON_PATIENCE_S: Final = 0.5
 
 
+class NothingLeftError(Exception):
+    """A source has given everything that it will ever have."""
+
+
 class Source(Protocol):
     """A consumer, as far as a printer needs one."""
 
@@ -96,7 +100,10 @@ class RecordPrinter:
             most = _RECORDS_PER_WRITE_MAX
             if self._max_records is not None:
                 most = min(most, self._max_records - self.printed)
-            records = await self.consumer.poll(most, self._patience_ms(idle_from))
+            try:
+                records = await self.consumer.poll(most, self._patience_ms(idle_from))
+            except NothingLeftError:
+                return
             if records:
                 await self._print(records)
                 idle_from = trio.current_time()

@@ -9,14 +9,15 @@ import click
 from .failure import CommandFailed
 from .group import (
     SHARE,
+    Goal,
     Moment,
     delete_all,
-    partitions_named,
     print_share_group,
+    reset,
     share_document,
     unknown_group,
 )
-from .output import note, print_json, print_table
+from .output import print_json, print_table
 from .target import Target, client_command, connected
 
 if TYPE_CHECKING:
@@ -125,41 +126,19 @@ async def reset_offsets(
       minikafka share-group reset-offsets workers --all-topics --to-earliest
       minikafka share-group reset-offsets workers --topic jobs:0 --to-latest --execute
     """
-    from minikafka_client import EARLIEST, LATEST
-
-    if to_earliest + to_latest + (to_datetime is not None) != 1:
+    goals = [
+        Goal("earliest") if to_earliest else None,
+        Goal("latest") if to_latest else None,
+        None if to_datetime is None else Goal("datetime", to_datetime),
+    ]
+    chosen = [goal for goal in goals if goal is not None]
+    if len(chosen) != 1:
         raise click.UsageError("give exactly one of --to-earliest, --to-latest, --to-datetime")
     if bool(topics) == all_topics:
         raise click.UsageError("give either --topic or --all-topics")
     async with connected(target) as admin:
         group = await _require(admin, group_id)
-        if group.members:
-            raise CommandFailed(f"group {group_id!r} has members; stop them first")
-        before = await admin.list_share_group_offsets(group_id)
-        partitions = await partitions_named(admin, topics, before)
-        if not partitions:
-            raise CommandFailed(f"group {group_id!r} has read nothing; name topics with --topic")
-        ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
-        spec = EARLIEST if to_earliest else LATEST if to_datetime is None else to_datetime
-        found = await admin.list_offsets(dict.fromkeys(partitions, spec))
-        new = {
-            partition: ends[partition].offset if each.offset < 0 else each.offset
-            for partition, each in found.items()
-        }
-        if execute:
-            await admin.alter_share_group_offsets(group_id, new)
-    rows = [
-        (*partition, before[partition].offset if partition in before else None, new[partition])
-        for partition in partitions
-    ]
-    if target.as_json:
-        names = ("topic", "partition", "old_offset", "new_offset")
-        changes = [dict(zip(names, row, strict=True)) for row in rows]
-        print_json({"group": group_id, "executed": execute, "partitions": changes})
-        return
-    print_table(["topic", "partition", "old offset", "new offset"], rows)
-    if not execute:
-        note("nothing was changed; add --execute to reset the offsets")
+        await reset(target, admin, group, topics, chosen[0], execute=execute)
 
 
 @command.command("delete")

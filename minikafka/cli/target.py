@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import click
+from click.core import ParameterSource
 
 from .failure import CommandFailed, one_line, unknown_name
 from .output import note, reader_may_leave
@@ -24,22 +27,32 @@ if TYPE_CHECKING:
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 BOOTSTRAP_VARIABLE: Final = "MINIKAFKA_BOOTSTRAP"
+CONFIG_VARIABLE: Final = "MINIKAFKA_CONFIG"
 CLIENT_ID: Final = "minikafka-cli"
 _CLIENT_LOGGER: Final = "minikafka_client"
 _WARNINGS_REMEMBERED_MAX: Final = 100
 
 
+def _no_options() -> ConnectionOptions:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The cluster a command works on, and whether it answers in JSON."""
+    """The cluster a command works on, and whether it answers in JSON.
+
+    Attributes:
+        options: what ``--config`` and ``-X`` say about connections.
+    """
 
     bootstrap: str
     as_json: bool
     connect_timeout_s: float
+    options: ConnectionOptions = field(default_factory=_no_options, repr=False)
 
     @property
     def connection(self) -> ConnectionOptions:
-        return {"client_id": CLIENT_ID}
+        return {"client_id": CLIENT_ID, **self.options}
 
     @property
     def first_connection(self) -> ConnectionOptions:
@@ -55,10 +68,28 @@ class Target:
 def client_command(
     function: Callable[..., Coroutine[Any, Any, None]],
 ) -> Callable[..., None]:
+    """`settings_command` for commands whose ``--config`` is nothing but a file."""
+    return click.option(
+        "--config",
+        "config_file",
+        type=click.Path(path_type=Path),
+        envvar=CONFIG_VARIABLE,
+        metavar="FILE",
+        help="A client.properties file with Kafka's names, for TLS and SASL for instance; also "
+        f"read from {CONFIG_VARIABLE}.",
+    )(settings_command(function))
+
+
+def settings_command(
+    function: Callable[..., Coroutine[Any, Any, None]],
+) -> Callable[..., None]:
     """Give an async command the options that name its cluster, and a `Target` as first argument.
 
     Apply it below click's decorators. A `KafkaError` becomes one line and exit code 1; a reader
     that closes our stdout is not an error.
+
+    Of a command with a ``--config KEY=VALUE`` of its own (called ``configs``), a value without an
+    equals sign is the file of properties.
     """
 
     @click.option(
@@ -68,6 +99,13 @@ def client_command(
         show_default=True,
         metavar="HOST:PORT[,...]",
         help=f"Brokers to contact first; also read from {BOOTSTRAP_VARIABLE}.",
+    )
+    @click.option(
+        "-X",
+        "properties",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A property that is not in the file; no secrets, others can see them here.",
     )
     @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
     @click.option(
@@ -80,18 +118,78 @@ def client_command(
         help="Give up if no broker has answered by then.",
     )
     @functools.wraps(function)
-    def run(bootstrap: str, as_json: bool, connect_timeout_s: float, **arguments: Any) -> None:
+    def run(
+        bootstrap: str,
+        properties: tuple[str, ...],
+        as_json: bool,
+        connect_timeout_s: float,
+        config_file: Path | None = None,
+        **arguments: Any,
+    ) -> None:
         from minikafka_client.core.cluster import parse_bootstrap
 
+        if "configs" in arguments:
+            config_file, arguments["configs"] = _split_configs(arguments["configs"])
+        options: ConnectionOptions = {}
+        if config_file is not None or properties:
+            bootstrap, options = _configured(bootstrap, config_file, properties)
         try:
             parse_bootstrap(bootstrap)
         except ValueError as error:
             raise click.UsageError(f"--bootstrap: {error}") from None
-        target = Target(bootstrap, as_json, connect_timeout_s)
+        target = Target(bootstrap, as_json, connect_timeout_s, options)
         with reader_may_leave():
             _run(functools.partial(function, target, **arguments))
 
     return run
+
+
+def _split_configs(configs: Iterable[str]) -> tuple[Path | None, tuple[str, ...]]:
+    """Tell the file of properties from settings."""
+    settings = tuple(text for text in configs if "=" in text)
+    files = [text for text in configs if "=" not in text]
+    if len(files) > 1:
+        raise click.UsageError(f"--config takes KEY=VALUE, or one file, not {files[1]!r}, too")
+    if files and not os.path.exists(files[0]):
+        raise click.UsageError(f"--config takes KEY=VALUE, not {files[0]!r}; there is no such file")
+    name = files[0] if files else os.environ.get(CONFIG_VARIABLE)
+    return None if name is None else Path(name), settings
+
+
+def _configured(
+    bootstrap: str, config_file: Path | None, assigned: Iterable[str]
+) -> tuple[str, ConnectionOptions]:
+    """Read ``--config`` and ``-X``; ``--bootstrap`` wins if it was given.
+
+    Raises:
+        CommandFailed: the file cannot be read, or others can read its secrets.
+        click.UsageError: a property is unknown or malformed, or a secret was given with ``-X``.
+    """
+    from minikafka_client.properties import admin_options
+    from minikafka_client.property_files import read_properties
+    from minikafka_client.security_properties import SECRETS
+
+    found: dict[str, str] = {}
+    if config_file is not None:
+        try:
+            found = read_properties(config_file)
+        except (OSError, ValueError) as error:
+            raise CommandFailed(f"--config: {error}") from None
+    for name, value in assignments("-X", assigned):
+        if name in SECRETS:
+            raise click.UsageError(
+                f"-X {name}: others could see it in the list of processes; put it into a file that "
+                "only you can read, and name it with --config"
+            )
+        found[name] = value
+    context = click.get_current_context()
+    is_given = context.get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE
+    if is_given or not found.get("bootstrap.servers"):
+        found["bootstrap.servers"] = bootstrap
+    try:
+        return admin_options(found, context.command_path)
+    except (TypeError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _run(command: Callable[[], Coroutine[Any, Any, None]]) -> None:

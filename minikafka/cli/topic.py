@@ -9,7 +9,7 @@ import click
 
 from .failure import CommandFailed
 from .output import count_of, note, print_json, print_table
-from .target import Target, assignments, client_command, connected, require_topics
+from .target import Target, assignments, client_command, connected, require_topics, settings_command
 from .topic_details import PATIENCE_MS, Details, ReplicaLog, find_details
 from .topic_files import dump, load
 
@@ -52,12 +52,12 @@ command.add_command(load)
     "--config",
     "configs",
     multiple=True,
-    metavar="KEY=VALUE",
-    help="A topic setting, e.g. retention.ms=60000; may be repeated.",
+    metavar="KEY=VALUE|FILE",
+    help="A topic setting, e.g. retention.ms=60000; may be repeated. Or a client.properties file.",
 )
 @click.option("--if-not-exists", is_flag=True, help="Do not fail if the topic exists.")
 @click.option("--validate-only", is_flag=True, help="Only check whether it could be created.")
-@client_command
+@settings_command
 async def create(
     target: Target,
     names: tuple[str, ...],
@@ -325,8 +325,8 @@ def _node_ids(nodes: Sequence[int]) -> str | None:
     "--config",
     "configs",
     multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting to change; may be repeated.",
+    metavar="KEY=VALUE|FILE",
+    help="A setting to change; may be repeated. Or a client.properties file.",
 )
 @click.option(
     "--delete-config",
@@ -335,7 +335,7 @@ def _node_ids(nodes: Sequence[int]) -> str | None:
     metavar="KEY",
     help="A setting to reset to its default; may be repeated.",
 )
-@client_command
+@settings_command
 async def alter(
     target: Target,
     name: str,

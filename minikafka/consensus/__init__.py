@@ -15,6 +15,8 @@ from .config import QuorumConfig
 from .durable import DurableLog, LostEntries
 from .effects import (
     Accepted,
+    AddVoter,
+    ChangeVoters,
     Committed,
     Effect,
     Event,
@@ -25,7 +27,9 @@ from .effects import (
     PersistState,
     Propose,
     Received,
+    RecordVoters,
     Refused,
+    RemoveVoter,
     RoleChanged,
     Send,
     SnapshotInstalled,
@@ -45,9 +49,12 @@ from .messages import (
 from .progress import Progress
 from .raft import RaftNode
 from .roles import Role
+from .voters import Voter, VoterSet, VotersRefusal, Why
 
 __all__ = [
     "Accepted",
+    "AddVoter",
+    "ChangeVoters",
     "Committed",
     "DurableLog",
     "Effect",
@@ -67,13 +74,19 @@ __all__ = [
     "RaftLog",
     "RaftNode",
     "Received",
+    "RecordVoters",
     "Refused",
+    "RemoveVoter",
     "Role",
     "RoleChanged",
     "Send",
     "SnapshotInstalled",
     "SupersededLog",
     "TransferLeadership",
+    "Voter",
+    "VoterSet",
+    "VotersRefusal",
+    "Why",
     "decode_message",
     "encode_message",
     "join_message",

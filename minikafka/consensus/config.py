@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..data_class import DataClass
 
 __all__ = ["QuorumConfig"]
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumConfig:
+class QuorumConfig(DataClass):
     """Settings of one node.
 
     Attributes:
-        voters: those whose majority elects and commits, the same on every node. A node that is
-            not among them is an observer.
+        voters: those whose majority elects and commits, the same on every node, until the log
+            records another set (`minikafka.consensus.voters`). A node that is not among them is an
+            observer.
         election_timeout_s: a follower that has not heard from its leader for one to two of these
             starts an election; a leader that has not heard from a majority for one steps down.
         heartbeat_s: how often an idle leader sends a message.
@@ -49,17 +49,3 @@ class QuorumConfig:
                 f"heartbeat_s={self.heartbeat_s} must be above 0 and below "
                 f"election_timeout_s={self.election_timeout_s}"
             )
-
-    @property
-    def is_voter(self) -> bool:
-        return self.node_id in self.voters
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether this node's vote is the whole quorum."""
-        return len(self.voters) == 1 and self.is_voter
-
-    @property
-    def majority(self) -> int:
-        """How many votes decide."""
-        return len(self.voters) // 2 + 1

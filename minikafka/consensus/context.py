@@ -21,7 +21,7 @@ class RaftContext:
         epoch: The highest seen.
         vote: The node voted for in `epoch`.
         directory_id: Of this node's data directory.
-        is_admitted: Whether this node may vote with this directory, and counts in majorities.
+        was_admitted: A leader has admitted this directory, or it has founded the cluster.
         leader_id: The leader of `epoch`; None when it is unknown or has died.
         commit_index: Everything up to here is committed.
         leader_heard_at: When the last message came from the leader, seconds.
@@ -38,7 +38,6 @@ class RaftContext:
         "dice",
         "directory_id",
         "epoch",
-        "is_admitted",
         "leader_heard_at",
         "leader_id",
         "log",
@@ -47,6 +46,7 @@ class RaftContext:
         "role",
         "vote",
         "wake_at",
+        "was_admitted",
     )
 
     def __init__(
@@ -65,17 +65,80 @@ class RaftContext:
         self.log = log
         self.dice = dice
         self.directory_id = directory_id
-        self.is_admitted = is_admitted
+        self.was_admitted = is_admitted
         self.epoch = epoch
         self.vote = vote
-        self.role = Role.FOLLOWER if config.is_voter else Role.OBSERVER
-        self.leader_id: int | None = None
         self.commit_index = commit_index
+        self.role = self.waiting_role
+        self.leader_id: int | None = None
         self.leader_heard_at = 0.0
         self.wake_at: float | None = None
         self.lost_peers: dict[int, float] = {}
         self.now = 0.0
         self._effects: list[Effect] = []
+
+    # --- who votes ---------------------------------------------------------------------------
+
+    @property
+    def voters(self) -> frozenset[int]:
+        """Whose majority elects and commits: the last set in the log, or the configured one."""
+        recorded = self.log.voters
+        return self.config.voters if recorded is None else recorded.ids
+
+    @property
+    def majority(self) -> int:
+        """How many votes decide."""
+        return len(self.voters) // 2 + 1
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether this node belongs to majorities."""
+        return self.config.node_id in self.voters
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node's vote is the whole quorum."""
+        return self.voters == frozenset({self.config.node_id})
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node takes part in elections.
+
+        A node that was removed does until it knows that this is committed. Its log may be the only
+        one that has the record and can win: nobody else could be elected without it.
+        """
+        if self.is_counted:
+            return True
+        previous = self.log.previous_voters
+        before = self.config.voters if previous is None else previous.ids
+        return self._is_changing and self.config.node_id in before
+
+    @property
+    def _is_changing(self) -> bool:
+        """Whether the voter set is not known to be committed."""
+        return self.log.voters_index > self.commit_index
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether this node may vote with its directory, and counts in majorities with it."""
+        if self.was_admitted:
+            return True
+        sets = [self.log.voters, *([self.log.previous_voters] if self._is_changing else [])]
+        return any(
+            one is not None and one.names(self.config.node_id, self.directory_id) for one in sets
+        )
+
+    @property
+    def waiting_role(self) -> Role:
+        """What this node is while it neither leads nor wants to."""
+        return Role.FOLLOWER if self.is_voter else Role.OBSERVER
+
+    def settle_role(self) -> None:
+        """Become a voter or an observer, after the log has changed."""
+        if self.role in {Role.FOLLOWER, Role.OBSERVER} and self.role is not self.waiting_role:
+            self.change(self.waiting_role, leader_id=self.leader_id)
+
+    # --- effects -----------------------------------------------------------------------------
 
     def emit(self, effect: Effect) -> None:
         """Add an effect, to be carried out after all earlier ones."""
@@ -121,14 +184,13 @@ class RaftContext:
 
     def follow(self, epoch: int, leader_id: int | None) -> None:
         """Follow a leader, or wait for one, in the current or a higher epoch."""
-        role = Role.FOLLOWER if self.config.is_voter else Role.OBSERVER
-        self.change(role, epoch=epoch, leader_id=leader_id)
+        self.change(self.waiting_role, epoch=epoch, leader_id=leader_id)
         self.wake_within(1.0, 2.0)
 
     def cast_vote(self, candidate: int) -> None:
         """Vote in the current epoch; only an admitted directory keeps such a promise."""
         self.vote = candidate
-        self.is_admitted = True
+        self.was_admitted = True
         self.emit(PersistState(self.epoch, candidate))
 
     def commit(self, index: int) -> None:
@@ -136,6 +198,7 @@ class RaftContext:
         if index > self.commit_index:
             self.commit_index = index
             self.emit(Committed(index))
+            self.settle_role()
 
     @property
     def has_live_leader(self) -> bool:

@@ -32,7 +32,9 @@ What damage means:
   is not *admitted*: it neither votes nor counts until a leader says so, or all voters found a new
   cluster together (`minikafka.consensus.election`, `minikafka.consensus.leader`).
 - Voters other than those in the state file are refused: two majorities that do not share a voter
-  could decide differently.
+  could decide differently. Once the log records the voters (`minikafka.consensus.voters`), their
+  configuration counts no longer, and may be another one. The state file says so, too: a log that
+  has lost that record would bring the configured ones back.
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ from .effects import Persist, PersistEntries, PersistSnapshot, PersistState
 from .log import ENTRY_OVERHEAD_BYTES, RaftLog
 from .messages import EPOCH_MAX, Entry
 from .snapshot import EMPTY_SNAPSHOT, decode_snapshot, encode_snapshot
+from .voters import decisions, encode_voters, is_decision, voters_in
 
 __all__ = [
     "LOG_FILE",
@@ -96,6 +99,8 @@ class StoredState(NamedTuple):
         voters: the quorum that the directory belongs to.
         directory_id: 16 random bytes, drawn when the file is first written (KIP-853).
         is_admitted: this directory may vote. Those of versions without ids all may.
+        recorded_voters: node ids of the last voter set in the log, when this was written; empty if
+            it has none.
     """
 
     epoch: int
@@ -103,6 +108,7 @@ class StoredState(NamedTuple):
     voters: list[int]
     directory_id: bytes = b""
     is_admitted: bool = True
+    recorded_voters: Sequence[int] = ()
 
 
 class DurableLog:
@@ -112,7 +118,8 @@ class DurableLog:
         log: The state machine's log; its content is on disk once `write` has returned.
         commit_index: Everything up to here was known to be committed when the log was opened.
         directory_id: Of the directory.
-        is_admitted: Whether a node with this directory may vote.
+        is_admitted: Whether a node with this directory may vote; one with which it was added to
+            the voters may, too.
         may_have_lost: The log was new, or its end was cut: it may have held more before.
         snapshot_size_bytes: Of the snapshot at the base.
     """
@@ -130,7 +137,8 @@ class DurableLog:
         self.vote: int | None = None
         self.commit_index = 0
         self.directory_id = b""
-        self.is_admitted = config.is_alone or not config.is_voter
+        self.is_admitted = config.voters == frozenset({config.node_id})
+        self._recorded_voters: frozenset[int] = frozenset()
         self.may_have_lost = False
         self._is_certain = True
         self.snapshot_size_bytes = 0
@@ -163,8 +171,7 @@ class DurableLog:
         durable = cls(disk, directory, config, sync=sync)
         if sync and disk.exists(durable._path(LOG_FILE)):
             disk.sync_directory(directory)  # the name may be in memory only, and is relied on now
-        has_state = durable._read_state()
-        durable._open_log(has_state=has_state)
+        durable._open_log(durable._read_state())
         if not durable.directory_id:
             durable.directory_id = new_directory_id()
             durable._write_state()
@@ -173,12 +180,47 @@ class DurableLog:
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
 
+    # --- who votes ---------------------------------------------------------------------------
+
+    @property
+    def voters(self) -> frozenset[int]:
+        """Those that the log records, or the configured ones."""
+        recorded = self.log.voters
+        return self._config.voters if recorded is None else recorded.ids
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node is the whole quorum."""
+        return self.voters == frozenset({self._config.node_id})
+
+    def _check_voters(self, stored: StoredState | None) -> None:
+        """Compare the voters with those of the state file.
+
+        Raises:
+            LostEntries: the log recorded its voters, and does so no longer.
+            WrongDataDirectory: the node was configured with others.
+        """
+        if stored is None or self.log.voters is not None:
+            return
+        if stored.recorded_voters:
+            raise LostEntries(
+                f"{self._path(LOG_FILE)} has lost the record of the voters "
+                f"{stored.recorded_voters}, with which this node was started last: restore the "
+                f"file from a copy, or {_START_EMPTY}"
+            )
+        if frozenset(stored.voters) != self._config.voters:
+            raise WrongDataDirectory(
+                f"{self._directory} belongs to a quorum of the voters {stored.voters}, and this "
+                f"node was started with {sorted(self._config.voters)}; start it with the same "
+                "--quorum as before, or use another --data-dir"
+            )
+
     # --- epoch and vote ----------------------------------------------------------------------
 
-    def _read_state(self) -> bool:
+    def _read_state(self) -> StoredState | None:
         path = self._path(STATE_FILE)
         if not self._disk.exists(path):
-            return False
+            return None
         try:
             stored = _read_stored_state(self._disk, path)
         except StorageError as error:
@@ -187,15 +229,10 @@ class DurableLog:
                 f"it from a copy, or {_START_EMPTY} (a node that is the only voter may start "
                 "without the file)"
             ) from None
-        if frozenset(stored.voters) != self._config.voters:
-            raise WrongDataDirectory(
-                f"{self._directory} belongs to a quorum of the voters {stored.voters}, and this "
-                f"node was started with {sorted(self._config.voters)}; start it with the same "
-                "--quorum as before, or use another --data-dir"
-            )
         self.epoch, self.vote = stored.epoch, stored.vote
         self.directory_id, self.is_admitted = stored.directory_id, stored.is_admitted
-        return True
+        self._recorded_voters = frozenset(stored.recorded_voters)
+        return stored
 
     def _write_state(self) -> None:
         state = StoredState(
@@ -204,36 +241,30 @@ class DurableLog:
             sorted(self._config.voters),
             self.directory_id,
             self.is_admitted,
+            sorted(self._recorded_voters),
         )
         _write_stored_state(self._disk, self._path(STATE_FILE), state, sync=self._sync)
 
     # --- opening the log ---------------------------------------------------------------------
 
-    def _open_log(self, *, has_state: bool) -> None:
+    def _open_log(self, stored: StoredState | None) -> None:
         records = self._records = RecordLog.open(self._disk, self._path(LOG_FILE))
         self.may_have_lost = records.may_have_lost
         synced_end, commit_index = self._read_synced()
-        if has_state:
+        if stored is not None:
             synced_end = max(synced_end, 1)
-        elif records.next_index > 1 and not self._config.is_alone:
+        self._read_log()
+        is_lost = records.next_index < synced_end
+        if stored is None and records.next_index > 1 and not self.is_alone:
             raise LostEntries(
                 f"{self._path(STATE_FILE)} is missing, and with it this node's vote: restore it "
                 f"from a copy, or {_START_EMPTY}"
             )
-        if records.next_index < synced_end:
+        if is_lost:
             self._complain(synced_end)
+        self._check_voters(stored)
         if not records.next_index:
             records.append([_EPOCH.pack(0) + EMPTY_SNAPSHOT], sync=self._sync)
-        payloads = records.records()
-        base_epoch, snapshot = _decode(next(payloads))
-        self.snapshot_size_bytes = len(snapshot)
-        self.log = RaftLog(
-            records.first_index,
-            base_epoch,
-            (Entry(*_decode(payload)) for payload in payloads),
-            self._read_entries,
-            self._config.log_memory_size_bytes_max,
-        )
         last_index = self.log.last_index
         self.epoch = max(self.epoch, self.log.last_epoch)
         if self.epoch > EPOCH_MAX:
@@ -242,9 +273,23 @@ class DurableLog:
                 f"explain; restore them from a copy, or {_START_EMPTY}"
             )
         self.commit_index = max(self.log.base_index, min(commit_index, last_index))
-        if self._config.is_alone:
+        if self.is_alone:
             self.commit_index = last_index
-        self._write_synced(sync=synced_end > records.next_index)
+        self._write_synced(sync=is_lost)
+
+    def _read_log(self) -> None:
+        """Make the log of the state machine; a file without records is an empty one."""
+        payloads = self._records.records()
+        base_epoch, snapshot = _decode(next(payloads, _EPOCH.pack(0) + EMPTY_SNAPSHOT))
+        self.snapshot_size_bytes = len(snapshot)
+        self.log = RaftLog(
+            self._records.first_index,
+            base_epoch,
+            (Entry(*_decode(payload)) for payload in payloads),
+            self._read_entries,
+            self._config.log_memory_size_bytes_max,
+            base_voters=voters_in(decode_snapshot(snapshot)),
+        )
 
     def _complain(self, synced_end: int) -> None:
         text = (
@@ -252,7 +297,7 @@ class DurableLog:
             f"synced up to {synced_end}: the disk lost what it had acknowledged"
         )
         self.may_have_lost = True
-        if self._config.is_voter and not self._config.is_alone:
+        if self._config.node_id in self.voters and not self.is_alone:
             raise LostEntries(
                 f"{text}; this voter must not vote without it: restore the file from a copy, or "
                 f"{_START_EMPTY}"
@@ -294,19 +339,27 @@ class DurableLog:
         return _decode(next(self._records.records()))[1]
 
     def stored_snapshot(self) -> tuple[int, list[bytes]]:
-        """The last index in the snapshot, and its payloads. Raises OSError, DamagedRecordLog."""
-        return self._records.first_index, decode_snapshot(self.read_snapshot())
+        """The last index in the snapshot, and the decisions in it.
+
+        Raises:
+            OSError, DamagedRecordLog: the disk failed.
+        """
+        return self._records.first_index, decisions(decode_snapshot(self.read_snapshot()))
 
     def committed(self) -> Iterator[tuple[int, bytes]]:
-        """(index, payload) of each entry after the snapshot, up to `commit_index`.
+        """(index, decision) of each entry after the snapshot, up to `commit_index`.
+
+        Entries that decide nothing are left out.
 
         Raises:
             OSError, DamagedRecordLog: the disk failed.
         """
         first = self.log.base_index + 1
         payloads = islice(self._records.records(first), self.commit_index + 1 - first)
-        for index, payload in enumerate(payloads, first):
-            yield index, _decode(payload)[1]
+        for index, record in enumerate(payloads, first):
+            payload = _decode(record)[1]
+            if is_decision(payload):
+                yield index, payload
 
     # --- writing -----------------------------------------------------------------------------
 
@@ -353,6 +406,15 @@ class DurableLog:
                 self._records.sync()
                 self._is_certain = True
             self._write_synced()
+        self._note_voters()
+
+    def _note_voters(self) -> None:
+        """Write down that the log records its voters, once it does so durably."""
+        recorded = self.log.voters
+        voters = frozenset[int]() if recorded is None else recorded.ids
+        if voters != self._recorded_voters:
+            self._recorded_voters = voters
+            self._write_state()
 
     def _shorten(self, index: int) -> None:
         if index < self._records.next_index:
@@ -383,7 +445,9 @@ class DurableLog:
             ValueError: the snapshot and what follows it are too large; nothing changed.
             OSError, DamagedRecordLog: the disk failed; while `is_usable`, nothing changed.
         """
-        base = _EPOCH.pack(self.log.epoch_at(index)) + encode_snapshot(payloads)
+        voters = self.log.voters_at(index)
+        own = [] if voters is None else [encode_voters(voters)]
+        base = _EPOCH.pack(self.log.epoch_at(index)) + encode_snapshot([*own, *payloads])
         try:
             self._records.replace([base, *self._records.records(index + 1)], first_index=index)
         except OSError:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..data_class import DataClass
 from .messages import Entry, Message
 from .roles import Role
+from .voters import Voter, VotersRefusal
 
 __all__ = [
     "Accepted",
+    "AddVoter",
+    "ChangeVoters",
     "Committed",
     "Effect",
     "Event",
@@ -19,7 +21,9 @@ __all__ = [
     "PersistState",
     "Propose",
     "Received",
+    "RecordVoters",
     "Refused",
+    "RemoveVoter",
     "RoleChanged",
     "Send",
     "SnapshotInstalled",
@@ -29,16 +33,14 @@ __all__ = [
 # --- events ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(DataClass):
     """A message arrived from another node."""
 
     sender: int
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Propose:
+class Propose(DataClass):
     """Append a decision to the log.
 
     Attributes:
@@ -53,8 +55,7 @@ class Propose:
     token: object
 
 
-@dataclass(frozen=True, slots=True)
-class PeerLost:
+class PeerLost(DataClass):
     """The connection to a node ended and it refuses another: its process has died.
 
     This only makes elections faster; nothing breaks if it is wrong or missing.
@@ -63,20 +64,46 @@ class PeerLost:
     node_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class TransferLeadership:
+class TransferLeadership(DataClass):
     """Let a voter take over the lead: with None, the one with the longest log."""
 
     node_id: int | None = None
 
 
-Event = Received | Propose | PeerLost | TransferLeadership
+class RecordVoters(DataClass):
+    """Record the configured voters in the log, so that they may be changed from then on.
+
+    Attributes:
+        addresses: (node id, host, port) of each.
+        token: as in `Propose`.
+    """
+
+    addresses: tuple[tuple[int, str, int], ...]
+    token: object
+
+
+class AddVoter(DataClass):
+    """Let an observer vote, with the directory that it has."""
+
+    voter: Voter
+    token: object
+
+
+class RemoveVoter(DataClass):
+    """Make a voter with this directory an observer."""
+
+    node_id: int
+    directory_id: bytes
+    token: object
+
+
+ChangeVoters = RecordVoters | AddVoter | RemoveVoter
+Event = Received | Propose | PeerLost | TransferLeadership | ChangeVoters
 
 # --- effects -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PersistState:
+class PersistState(DataClass):
     """Make epoch and vote durable, and whether this node's directory is admitted."""
 
     epoch: int
@@ -84,16 +111,14 @@ class PersistState:
     is_admitted: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class PersistEntries:
+class PersistEntries(DataClass):
     """Replace everything from ``first_index`` on by these entries, durably."""
 
     first_index: int
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PersistSnapshot:
+class PersistSnapshot(DataClass):
     """Replace the whole log by a snapshot of everything up to ``index``, durably."""
 
     index: int
@@ -101,30 +126,26 @@ class PersistSnapshot:
     snapshot: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(DataClass):
     """Send a message, which may get lost."""
 
     node_id: int
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(DataClass):
     """Every entry up to ``index`` is committed; apply those that are not applied yet."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotInstalled:
+class SnapshotInstalled(DataClass):
     """Replace the applied state by the snapshot, which goes up to ``index``."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(DataClass):
     """The proposal is the entry at ``index``, unless another leader overwrites it."""
 
     token: object
@@ -132,15 +153,14 @@ class Accepted:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The proposal is in no log and never will be."""
+class Refused(DataClass):
+    """The proposal is in no log and never will be; of a change of the voters, why."""
 
     token: object
+    refusal: VotersRefusal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RoleChanged:
+class RoleChanged(DataClass):
     """The role, the epoch or the leader changed."""
 
     role: Role

@@ -20,7 +20,7 @@ import logging
 from collections.abc import Callable
 
 from .context import RaftContext
-from .messages import DirectoryOf, VoteRequest, VoteResponse
+from .messages import DirectoryOf, JoinRequest, VoteRequest, VoteResponse
 from .roles import Role
 
 __all__ = ["Election"]
@@ -66,7 +66,7 @@ class Election:
     def start(self) -> None:
         """Wait for a leader, or campaign as the only voter."""
         context = self._context
-        if context.config.is_alone:
+        if context.is_alone:
             self.campaign()
         else:
             context.wake_within(*_FIRST_WAIT)
@@ -77,16 +77,29 @@ class Election:
         if not self._may_campaign:
             self._report("this node's data directory is new: it waits until a leader admits it")
             context.follow(context.epoch, None)
+            self._ask_to_observe()
             return
         if context.role is not Role.FOLLOWER:
             self._report_missing()
         context.change(Role.PROSPECTIVE)
+        if self._failed_count > 1:
+            self._ask_to_observe()
         self._begin(is_pre_vote=True)
+
+    def _ask_to_observe(self) -> None:
+        """Ask a leader, if there is one, whether it does not count this node any more.
+
+        The node may have been removed, and does not know it; or it is configured as a voter, and
+        the log has other ones. A leader of which it is a voter sends entries in any case.
+        """
+        context = self._context
+        for voter in sorted(context.voters - {context.config.node_id}):
+            context.send(voter, JoinRequest(context.epoch))
 
     @property
     def _is_founding(self) -> bool:
         context = self._context
-        return context.log.last_index == 0 and not context.config.is_alone
+        return context.log.last_index == 0 and not context.is_alone
 
     @property
     def _may_campaign(self) -> bool:
@@ -94,8 +107,8 @@ class Election:
 
     @property
     def _votes_needed(self) -> int:
-        config = self._context.config
-        return len(config.voters) if self._is_founding else config.majority
+        context = self._context
+        return len(context.voters) if self._is_founding else context.majority
 
     def campaign(self) -> None:
         """Move to the next epoch and ask for votes in it."""
@@ -103,14 +116,14 @@ class Election:
         if not self._may_campaign:
             return
         node_id = context.config.node_id
-        context.is_admitted = True  # stored with the vote
+        context.was_admitted = True  # stored with the vote
         context.change(Role.CANDIDATE, epoch=context.epoch + 1, vote=node_id)
         self._begin(is_pre_vote=False)
 
     def _begin(self, *, is_pre_vote: bool) -> None:
         context = self._context
         config = context.config
-        self._granted = {config.node_id}
+        self._granted = {config.node_id} & context.voters
         self._denied = set()
         self._newcomers = set()
         self._has_stood_back = False
@@ -119,8 +132,11 @@ class Election:
             self._directories = {config.node_id: context.directory_id}
         elif self._is_founding:
             directories = tuple(DirectoryOf(*one) for one in sorted(self._directories.items()))
-        if config.is_alone:
-            self._on_elected()
+        if context.is_alone:
+            if is_pre_vote:
+                self.campaign()
+            else:
+                self._on_elected()
             return
         self._back_off(_ANSWERS_WAIT)
         if is_pre_vote:
@@ -128,8 +144,10 @@ class Election:
         log = context.log
         epoch = context.epoch + is_pre_vote
         request = VoteRequest(epoch, log.last_epoch, log.last_index, is_pre_vote, directories)
-        for voter in sorted(config.voters - {config.node_id}):
-            context.send(voter, request)
+        recorded = log.voters
+        for voter in sorted(context.voters - {config.node_id}):
+            directory = b"" if recorded is None else recorded.directory_of(voter)
+            context.send(voter, request._replace(voter_directory=directory))
 
     def handle_response(self, sender: int, response: VoteResponse) -> None:
         """Count a vote; its epoch is not higher than ours."""
@@ -138,7 +156,7 @@ class Election:
         asked_epoch = context.epoch + is_prospective
         if (
             context.role not in {Role.PROSPECTIVE, Role.CANDIDATE}
-            or sender not in context.config.voters
+            or sender not in context.voters
             or (response.is_pre_vote, response.asked_epoch) != (is_prospective, asked_epoch)
         ):
             return  # too late
@@ -162,10 +180,10 @@ class Election:
         """Retry soon if the voters that have not answered are too few to win."""
         context = self._context
         against = (self._denied | context.lost_peers.keys()) - self._granted
-        possible = len(context.config.voters - against)
+        possible = len(context.voters - against)
         if possible < self._votes_needed:
             self._report_missing()
-            context.change(Role.FOLLOWER)
+            context.change(context.waiting_role)
             self._back_off(_LOST_WAIT)
 
     def _back_off(self, wait: tuple[float, float]) -> None:
@@ -174,7 +192,8 @@ class Election:
 
     def _report_missing(self) -> None:
         """Say which voters this node waits for, where that may need somebody's help."""
-        silent = self._context.config.voters - self._granted - self._denied
+        context = self._context
+        silent = context.voters - self._granted - self._denied - {context.config.node_id}
         names = ", ".join(map(str, sorted(silent)))
         if self._newcomers:
             self._report(
@@ -193,11 +212,19 @@ class Election:
             self._reported = text
             logger.info("metadata quorum: %s", text)
 
+    def is_for_this_node(self, sender: int, request: VoteRequest) -> bool:
+        """Whether this node's vote counts for the sender.
+
+        The sender's log decides about that, which may know of voters that this one's does not.
+        """
+        context = self._context
+        if request.voter_directory:
+            return context.is_voter or request.voter_directory == context.directory_id
+        return context.is_voter and sender in context.voters
+
     def handle_request(self, sender: int, request: VoteRequest) -> None:
         """Answer a request for a vote; only a pre-vote may have a higher epoch than ours."""
         context = self._context
-        if not context.config.is_voter or sender not in context.config.voters:
-            return
         if request.is_pre_vote:
             is_granted = self._would_vote(request)
         else:
@@ -221,7 +248,11 @@ class Election:
             own = (context.config.node_id, context.directory_id)
             if own not in request.directories:
                 return False  # the founders do not know this directory
-        elif request.last_index > 0 and not context.is_admitted:
+        elif request.last_index > 0 and not (
+            context.is_admitted
+            # The directory was added by a record that this node has not received yet.
+            or (request.voter_directory and request.voter_directory == context.directory_id)
+        ):
             return False
         return context.log.is_behind(request.last_epoch, request.last_index)
 
@@ -251,7 +282,7 @@ class Election:
             if context.leader_id is not None:
                 return False  # another node has won this epoch
             context.cast_vote(sender)
-            context.change(Role.FOLLOWER)
+            context.change(context.waiting_role)
             context.wake_within(1.0, 2.0)
         return True
 

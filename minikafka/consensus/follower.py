@@ -15,10 +15,12 @@ from .messages import (
     AppendResponse,
     Entry,
     JoinRequest,
+    LeaderHint,
     SnapshotRequest,
     SnapshotResponse,
 )
 from .snapshot import MalformedSnapshot, decode_snapshot
+from .voters import KRAFT_VERSION_MAX, voters_in
 
 __all__ = ["Follower", "SupersededLog"]
 
@@ -112,6 +114,7 @@ class Follower:
             last_epoch,
             context.directory_id,
             context.is_admitted,
+            KRAFT_VERSION_MAX,
         )
         context.send(leader, response)
 
@@ -135,6 +138,7 @@ class Follower:
                     log.truncate_to(index + count)
                 log.append(entries[count:])
                 self._context.emit(PersistEntries(index + count, entries[count:]))
+                self._context.settle_role()
                 return
 
     # --- snapshots ---------------------------------------------------------------------------
@@ -160,14 +164,15 @@ class Follower:
         self._incoming = None
         snapshot = bytes(incoming.received)
         try:
-            decode_snapshot(snapshot)
+            voters = voters_in(decode_snapshot(snapshot))
         except MalformedSnapshot as error:
             logger.error("node %d sent something that is not a snapshot: %s", leader, error)
             return
         index = request.last_index
-        self._log.replace_by_snapshot(index, request.last_epoch)
+        self._log.replace_by_snapshot(index, request.last_epoch, voters)
         context.emit(PersistSnapshot(index, request.last_epoch, snapshot))
         context.commit_index = index
+        context.settle_role()
         context.emit(SnapshotInstalled(index))
         self._answer(leader, index, index)
 
@@ -197,8 +202,29 @@ class Follower:
     # --- an observer without a leader --------------------------------------------------------
 
     def ask_to_join(self) -> None:
-        """Ask every voter for entries; the leader among them sends some."""
+        """Ask every voter for entries; the leader among them sends some.
+
+        Those of the configuration are asked, too: the ones in the log may all have been replaced.
+        """
         context = self._context
-        for voter in sorted(context.config.voters):
+        known = context.voters | context.config.voters
+        for voter in sorted(known - {context.config.node_id}):
             context.send(voter, JoinRequest(context.epoch))
         context.wake_within(0.25, 0.5)
+
+    def show_leader(self, sender: int) -> None:
+        """Tell a node that looks for the leader who that is: the log may have moved on."""
+        context = self._context
+        recorded = context.log.voters
+        if recorded is None or context.leader_id is None or not context.has_live_leader:
+            return
+        leader = recorded.get(context.leader_id)
+        if leader is not None and sender != leader.node_id:
+            hint = LeaderHint(context.epoch, leader.node_id, leader.host, leader.port)
+            context.send(sender, hint)
+
+    def follow_hint(self, hint: LeaderHint) -> None:
+        """Ask the leader of which another node speaks, unless one is heard."""
+        context = self._context
+        if not context.has_live_leader and hint.leader_id != context.config.node_id:
+            context.send(hint.leader_id, JoinRequest(context.epoch))

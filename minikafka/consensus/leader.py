@@ -35,6 +35,7 @@ from .messages import (
 )
 from .progress import Progress, Stage
 from .roles import Role
+from .voters import VoterSet, encode_voters
 
 __all__ = ["Leader"]
 
@@ -97,7 +98,7 @@ class Leader:
         context.change(Role.LEADER, leader_id=config.node_id)
         context.wake_at = None
         self._transfer_to = None
-        for voter in sorted(config.voters - {config.node_id}):
+        for voter in sorted(context.voters - {config.node_id}):
             self._add(voter, is_observer=False)
         self._heartbeat_at = context.now + config.heartbeat_s
         self.first_index = self._log.last_index + 1
@@ -133,6 +134,8 @@ class Leader:
         entry = Entry(self._context.epoch, payload)
         index = self._log.last_index + 1
         self._log.append((entry,))
+        if self._log.voters_index == index:
+            self._follow_voters()
         for node_id, progress in self.progress.items():
             self._send_entries(node_id, progress)
         self._context.emit(PersistEntries(index, (entry,)))
@@ -147,14 +150,54 @@ class Leader:
         """
         context = self._context
         stored = [one.match_index if one.is_counted else 0 for one in self.progress.values()]
-        stored.append(self._log.last_index)
+        if context.is_counted:
+            stored.append(self._log.last_index)
         stored.sort(reverse=True)
-        index = stored[context.config.majority - 1]
+        index = stored[context.majority - 1]
         if index > context.commit_index and self._log.epoch_at(index) == context.epoch:
             context.commit(index)
             for node_id, progress in self.progress.items():
                 if not self._send_entries(node_id, progress):
                     self._send_heartbeat(node_id, progress)
+            if not context.is_counted and self._log.voters_index <= index:
+                self._retire()
+
+    # --- voters that come and go -------------------------------------------------------------
+
+    def append_voters(self, voters: VoterSet) -> int:
+        """Append a voter set, which counts from now on; returns its index."""
+        index = self._log.last_index + 1
+        self._append(encode_voters(voters))
+        return index
+
+    def _follow_voters(self) -> None:
+        """The log has another voter set: count and hear its voters, and no others."""
+        context = self._context
+        voters = context.voters
+        for node_id in sorted(voters - self.progress.keys() - {context.config.node_id}):
+            self._add(node_id, is_observer=False)
+        for node_id, one in self.progress.items():
+            one.is_observer = node_id not in voters
+            one.is_admitted |= self._is_named(node_id, one.directory_id)
+        if self._transfer_to not in voters:
+            self._transfer_to = None
+        if self._heartbeat_at <= context.now:  # this leader was alone and sent no heartbeats
+            self._heartbeat_at = context.now + context.config.heartbeat_s
+
+    def _is_named(self, node_id: int, directory_id: bytes) -> bool:
+        """Whether a directory needs no admission, because the voter was added with it."""
+        recorded = self._log.voters
+        return recorded is not None and recorded.names(node_id, directory_id)
+
+    def _retire(self) -> None:
+        """Step down: this node has been removed from the voters, and that is committed."""
+        context = self._context
+        successor = self.best_successor()
+        if successor is not None:
+            context.send(successor, CampaignRequest(context.epoch))
+        logger.info("metadata quorum: this node is no longer a voter, and leads no longer")
+        self.forget()
+        context.follow(context.epoch, None)
 
     # --- sending -----------------------------------------------------------------------------
 
@@ -186,6 +229,7 @@ class Leader:
                 context.commit_index,
                 entries,
                 self._admitted_directory(progress),
+                self._log.voters is not None,
             ),
         )
         progress.sent(previous + len(entries))
@@ -248,6 +292,7 @@ class Leader:
                 len(snapshot),
                 position,
                 snapshot[position:end],
+                self._log.voters is not None,
             ),
         )
         progress.is_waiting = True
@@ -266,7 +311,11 @@ class Leader:
         progress = self._heard(sender)
         if progress is None:
             return
-        progress.answered_from(response.directory_id, is_admitted=response.is_admitted)
+        progress.kraft_version_max = response.kraft_version_max
+        progress.answered_from(
+            response.directory_id,
+            is_admitted=response.is_admitted or self._is_named(sender, response.directory_id),
+        )
         if response.last_index > self._log.last_index:
             return
         if response.is_accepted:
@@ -274,6 +323,8 @@ class Leader:
             if response.last_index >= progress.newcomer_index:
                 progress.has_newcomer_stored = response.directory_id == progress.newcomer_id
             self._commit_what_a_majority_has()
+            if self._context.role is not Role.LEADER:
+                return  # it has retired
         elif progress.stage is Stage.SNAPSHOT or not self._step_back(sender, progress, response):
             return  # an outdated answer
         self._send_entries(sender, progress)
@@ -324,7 +375,7 @@ class Leader:
         """Send entries to an observer."""
         context = self._context
         config = context.config
-        if context.role is not Role.LEADER or sender in config.voters:
+        if sender in context.voters:
             return
         progress = self.progress.get(sender)
         if progress is None:
@@ -400,7 +451,7 @@ class Leader:
         if context.now < self._heartbeat_at or not self.progress:
             return True
         heard = [one for one in self.progress.values() if self._is_heard(one)]
-        if 1 + sum(one.is_counted for one in heard) < config.majority:
+        if context.is_counted + sum(one.is_counted for one in heard) < context.majority:
             return False
         self._welcome_newcomers()
         silent_since = context.now - config.observer_silence_s

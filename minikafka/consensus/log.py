@@ -2,7 +2,8 @@
 
 It begins at its *base*: the last index that a snapshot covers (0 before the first snapshot, which
 is empty). Entries follow from ``base_index + 1`` on. Epochs never decrease along the log, so it is
-enough to know where each begins. Payloads are kept in memory up to a limit; older ones are read
+enough to know where each begins. The voter sets that it records are known, too: the last one counts
+(`minikafka.consensus.voters`). Payloads are kept in memory up to a limit; older ones are read
 from the disk, where all of them are by the time that `forget_old` may be called.
 """
 
@@ -12,11 +13,12 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from .messages import Entry
+from .voters import VoterSet, decode_voters
 
-__all__ = ["RaftLog", "ReadEntries"]
+__all__ = ["RaftLog", "ReadEntries", "RecordedVoters"]
 
 ReadEntries = Callable[[int, int, int], Sequence[Entry]]
 """(first index, end index, bytes) -> entries from the disk: at least one, and no more of them than
@@ -24,6 +26,13 @@ the bytes allow."""
 
 ENTRY_OVERHEAD_BYTES: Final = 16
 """Counted for an entry besides its payload, in messages and in memory."""
+
+
+class RecordedVoters(NamedTuple):
+    """A voter set, and where it was recorded (in a snapshot: at its last index)."""
+
+    at: int
+    voters: VoterSet
 
 
 class RaftLog:
@@ -41,6 +50,7 @@ class RaftLog:
         "_read",
         "_run_epochs",
         "_run_starts",
+        "_voters",
         "base_index",
         "last_index",
     )
@@ -52,6 +62,8 @@ class RaftLog:
         entries: Iterable[Entry],
         read: ReadEntries,
         memory_size_bytes_max: int,
+        *,
+        base_voters: VoterSet | None = None,
     ) -> None:
         """Start with what is on the disk.
 
@@ -61,6 +73,7 @@ class RaftLog:
             entries: What follows; all but the last ones are dropped from memory on the way.
             read: Reads entries that are no longer in memory.
             memory_size_bytes_max: How much to keep in memory.
+            base_voters: The voter set in the snapshot, if it has one.
         """
         self._read: Final = read
         self._memory_size_bytes_max: Final = memory_size_bytes_max
@@ -69,6 +82,9 @@ class RaftLog:
         self.base_index = self.last_index = base_index
         self._run_epochs = [base_epoch]
         self._run_starts = [base_index]
+        self._voters: list[RecordedVoters] = []  # by index; only the first may be at the base
+        if base_voters is not None:
+            self._voters.append(RecordedVoters(base_index, base_voters))
         for entry in entries:
             self.append((entry,))
             self.forget_old()
@@ -113,6 +129,26 @@ class RaftLog:
             index = self.base_index
         return index, self._run_epochs[run]
 
+    @property
+    def voters(self) -> VoterSet | None:
+        """The last voter set that the log records; None while that is configuration."""
+        return self._voters[-1].voters if self._voters else None
+
+    @property
+    def voters_index(self) -> int:
+        """Where `voters` is recorded; 0 if it is not."""
+        return self._voters[-1].at if self._voters else 0
+
+    @property
+    def previous_voters(self) -> VoterSet | None:
+        """The set before `voters`, as far as the log goes back; None if it was configuration."""
+        return self._voters[-2].voters if len(self._voters) > 1 else None
+
+    def voters_at(self, index: int) -> VoterSet | None:
+        """The last set that is recorded up to an index, which is not below the base."""
+        found = [one.voters for one in self._voters if one.at <= index]
+        return found[-1] if found else None
+
     def is_in_memory(self, index: int) -> bool:
         """Whether `entries` from that index on does not read the disk."""
         return index >= self._memory_start
@@ -137,6 +173,11 @@ class RaftLog:
     # --- changes -----------------------------------------------------------------------------
 
     def append(self, entries: Iterable[Entry]) -> None:
+        """Add entries at the end.
+
+        Raises:
+            UnknownControlRecord: one is of a later version.
+        """
         for entry in entries:
             self.last_index += 1
             if entry.epoch != self._run_epochs[-1]:
@@ -144,6 +185,9 @@ class RaftLog:
                 self._run_starts.append(self.last_index)
             self._memory.append(entry)
             self._memory_size_bytes += len(entry.payload) + ENTRY_OVERHEAD_BYTES
+            voters = decode_voters(entry.payload)
+            if voters is not None:
+                self._voters.append(RecordedVoters(self.last_index, voters))
 
     def truncate_to(self, index: int) -> None:
         """Remove every entry from `index` on, which is above the base."""
@@ -154,6 +198,8 @@ class RaftLog:
         while self._run_starts[-1] >= index:
             self._run_starts.pop()
             self._run_epochs.pop()
+        while self._voters and self._voters[-1].at >= index:
+            self._voters.pop()
 
     def compact(self, index: int) -> None:
         """Move the base up to `index`, which is in the log: a snapshot covers the rest."""
@@ -162,16 +208,19 @@ class RaftLog:
         self._run_starts[:run] = [index]
         self._run_epochs[:run] = [epoch]
         self.base_index = index
+        covered = [one for one in self._voters if one.at <= index]
+        self._voters[: len(covered)] = covered[-1:]
         while self._memory and self._memory_start <= index:
             self._forget_first()
 
-    def replace_by_snapshot(self, index: int, epoch: int) -> None:
+    def replace_by_snapshot(self, index: int, epoch: int, voters: VoterSet | None = None) -> None:
         """Replace the whole log by a snapshot of everything up to `index`."""
         self._memory.clear()
         self._memory_size_bytes = 0
         self.base_index = self.last_index = index
         self._run_starts = [index]
         self._run_epochs = [epoch]
+        self._voters = [] if voters is None else [RecordedVoters(index, voters)]
 
     def forget_old(self) -> None:
         """Drop the oldest entries from memory, above the limit. All entries must be on the disk."""

@@ -27,6 +27,7 @@ __all__ = [
     "DirectoryOf",
     "Entry",
     "JoinRequest",
+    "LeaderHint",
     "MalformedQuorumMessage",
     "Message",
     "SnapshotRequest",
@@ -76,6 +77,8 @@ class VoteRequest(NamedTuple):
     With ``is_pre_vote`` the answer promises nothing: ``epoch`` is the one that the sender would
     move to if a majority would vote for it (KIP-996). A candidate whose log is empty founds a
     cluster; ``directories`` are then those of the voters that gave it their pre-votes.
+    ``voter_directory`` is the directory with which the receiver was added to the voter set that the
+    sender's log records; empty if it records none.
     """
 
     epoch: int
@@ -83,6 +86,7 @@ class VoteRequest(NamedTuple):
     last_index: int
     is_pre_vote: bool
     directories: tuple[DirectoryOf, ...] = ()
+    voter_directory: bytes = b""
 
 
 class VoteResponse(NamedTuple):
@@ -105,7 +109,8 @@ class AppendRequest(NamedTuple):
 
     ``commit_index`` is the leader's; the receiver may commit that far, if it has that much.
     ``admitted_directory`` is the receiver's new directory once it may vote, empty otherwise; see
-    `minikafka.consensus.leader`.
+    `minikafka.consensus.leader`. ``has_voter_set``: the leader's log records who votes, so a
+    receiver that does not know the leader as a voter believes it.
     """
 
     epoch: int
@@ -114,6 +119,7 @@ class AppendRequest(NamedTuple):
     commit_index: int
     entries: tuple[Entry, ...]
     admitted_directory: bytes = b""
+    has_voter_set: bool = False
 
 
 class AppendResponse(NamedTuple):
@@ -122,7 +128,8 @@ class AppendResponse(NamedTuple):
     Accepted: the sender's log is on disk and equals the leader's up to ``last_index``. Otherwise
     it lacks the entry at ``previous_index``; the logs may agree at ``last_index``, where the sender
     has an entry of ``last_epoch``, but nowhere above. What the sender has stored counts for
-    commits only if its directory ``is_admitted``.
+    commits only if its directory ``is_admitted``. ``kraft_version_max`` says which records about
+    the quorum itself the sender can read.
     """
 
     epoch: int
@@ -132,13 +139,14 @@ class AppendResponse(NamedTuple):
     last_epoch: int
     directory_id: bytes = b""
     is_admitted: bool = True
+    kraft_version_max: int = 0
 
 
 class SnapshotRequest(NamedTuple):
     """A piece of the leader's snapshot of everything up to ``last_index``.
 
     The entry there is of ``last_epoch``. ``position`` is where the piece begins in the
-    ``size_bytes`` bytes of the whole.
+    ``size_bytes`` bytes of the whole. ``has_voter_set`` is as in `AppendRequest`.
     """
 
     epoch: int
@@ -147,6 +155,7 @@ class SnapshotRequest(NamedTuple):
     size_bytes: int
     position: int
     piece: bytes
+    has_voter_set: bool = False
 
 
 class SnapshotResponse(NamedTuple):
@@ -169,6 +178,18 @@ class CampaignRequest(NamedTuple):
     epoch: int
 
 
+class LeaderHint(NamedTuple):
+    """Answers `JoinRequest`: another node leads, and this is the address that the log has for it.
+
+    Only nodes whose log records the voters send it; others have them in their configuration.
+    """
+
+    epoch: int
+    leader_id: int
+    host: str
+    port: int
+
+
 Message = (
     VoteRequest
     | VoteResponse
@@ -178,6 +199,7 @@ Message = (
     | SnapshotResponse
     | JoinRequest
     | CampaignRequest
+    | LeaderHint
 )
 """A kind's number is its place here, from 0 on."""
 
@@ -306,6 +328,12 @@ def _bytes(value: object) -> bytes:
     raise ValueError
 
 
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError
+
+
 def _entries(value: object) -> tuple[Entry, ...]:
     if isinstance(value, list | tuple):
         return tuple(map(_entry, cast("Sequence[object]", value)))
@@ -338,6 +366,7 @@ _READER_OF_TYPE: Final[dict[Any, Callable[[object], object]]] = {
     int: _number,
     bool: _flag,
     bytes: _bytes,
+    str: _text,
     tuple[Entry, ...]: _entries,
     tuple[DirectoryOf, ...]: _directories,
 }

@@ -40,6 +40,8 @@ class Progress:
         caught_up_at: When it last had everything, seconds; None before the first time.
         directory_id: Of its data directory, as it last said.
         is_admitted: Whether it counts in majorities, with that directory.
+        is_observer: It is not a voter.
+        kraft_version_max: Which records about the quorum itself it can read, as it last said.
         newcomer_id: The new directory for which an entry was appended; empty before.
         newcomer_index: That entry.
         has_newcomer_stored: The new directory holds everything up to that entry.
@@ -55,6 +57,7 @@ class Progress:
         "is_admitted",
         "is_observer",
         "is_waiting",
+        "kraft_version_max",
         "match_index",
         "newcomer_id",
         "newcomer_index",
@@ -65,7 +68,8 @@ class Progress:
     )
 
     def __init__(self, next_index: int, in_flight_max: int, *, is_observer: bool) -> None:
-        self.is_observer: Final = is_observer
+        self.is_observer = is_observer
+        self.kraft_version_max = 0
         self.stage = Stage.PROBE
         self.match_index = 0
         self.next_index = next_index

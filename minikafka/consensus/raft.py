@@ -41,7 +41,12 @@ append, snapshot    store        Follower,    Follower,    (two leaders store
 append response     -            -            -            count,       -
                                                            send more
 propose             refuse       refuse       refuse       append       refuse
-join request        -            -            -            send         -
+join request        name the leader, if it is known        send         as on the
+                                                                        left
+leader hint         ask it to join, if no leader is heard  -            as on the
+                                                                        left
+change of voters    refuse       refuse       refuse       append, or   refuse
+                                                           refuse
 campaign request    Candidate    -            -            -            -
 transfer            -            -            -            hand over    -
 peer lost           Prospective  Follower if  Follower if  pause        join again
@@ -57,6 +62,9 @@ matter of order alone. Several calls may be made in a row if their effects are t
 together in order; moving a `Persist` forward is always safe, so one fsync can serve them all.
 
 A quorum of one leads immediately, commits what it has persisted, and has no deadline.
+
+Who votes may change while the quorum runs: see `minikafka.consensus.voters` for what is recorded,
+`minikafka.consensus.membership` for what a leader checks.
 """
 
 from __future__ import annotations
@@ -68,22 +76,27 @@ from typing import assert_never
 from .config import QuorumConfig
 from .context import RaftContext
 from .effects import (
+    AddVoter,
     Effect,
     Event,
     PeerLost,
     Propose,
     Received,
+    RecordVoters,
+    RemoveVoter,
     TransferLeadership,
 )
 from .election import Election
 from .follower import Follower
 from .leader import Leader
 from .log import RaftLog
+from .membership import Membership
 from .messages import (
     AppendRequest,
     AppendResponse,
     CampaignRequest,
     JoinRequest,
+    LeaderHint,
     Message,
     SnapshotRequest,
     SnapshotResponse,
@@ -132,6 +145,7 @@ class RaftNode:
         "_far_senders",
         "_follower",
         "_leader",
+        "_membership",
         "_postponed_count",
     )
 
@@ -155,6 +169,7 @@ class RaftNode:
         self._postponed_count = 0
         self._far_senders: set[int] = set()  # that were reported; only connected nodes get here
         self._leader = Leader(context, read_snapshot)
+        self._membership = Membership(context, self._leader)
         self._follower = Follower(context)
         self._election = Election(context, self._leader.begin)
 
@@ -195,6 +210,16 @@ class RaftNode:
         return self._context.commit_index
 
     @property
+    def voters(self) -> frozenset[int]:
+        """Whose majority elects and commits."""
+        return self._context.voters
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node's vote is the whole quorum."""
+        return self._context.is_alone
+
+    @property
     def log(self) -> RaftLog:
         return self._context.log
 
@@ -218,7 +243,7 @@ class RaftNode:
         """Join the quorum."""
         context = self._context
         context.now = now
-        if context.config.is_voter:
+        if context.is_voter:
             self._election.start()
         else:
             self._follower.ask_to_join()
@@ -248,6 +273,8 @@ class RaftNode:
                     self._receive(sender, message)
             case Propose():
                 self._leader.propose(event)
+            case AddVoter() | RemoveVoter() | RecordVoters():
+                self._membership.change(event)
             case PeerLost(node_id=node_id):
                 self._lose(node_id)
             case TransferLeadership(node_id=node_id):
@@ -265,11 +292,9 @@ class RaftNode:
             return
         match message:
             case VoteRequest():
-                if not message.is_pre_vote and sender in context.config.voters:
-                    self._see(message.epoch)
-                self._election.handle_request(sender, message)
+                self._receive_vote_request(sender, message)
             case VoteResponse():
-                if sender in context.config.voters and not self._see(message.epoch):
+                if sender in context.voters and not self._see(message.epoch):
                     self._election.handle_response(sender, message)
             case AppendRequest() | SnapshotRequest():
                 self._receive_from_leader(sender, message)
@@ -283,8 +308,8 @@ class RaftNode:
             case SnapshotResponse():
                 if self._is_known(sender) and message.epoch == context.epoch:
                     self._leader.handle_snapshot_response(sender, message)
-            case JoinRequest():
-                self._leader.handle_join(sender)
+            case JoinRequest() | LeaderHint():
+                self._receive_search(sender, message)
             case CampaignRequest():
                 if (
                     context.role is Role.FOLLOWER
@@ -295,8 +320,23 @@ class RaftNode:
             case _:
                 assert_never(message)
 
+    def _receive_search(self, sender: int, message: JoinRequest | LeaderHint) -> None:
+        """A node looks for the leader, or says who it is."""
+        if isinstance(message, LeaderHint):
+            self._follower.follow_hint(message)
+        elif self._context.role is Role.LEADER:
+            self._leader.handle_join(sender)
+        else:
+            self._follower.show_leader(sender)
+
+    def _receive_vote_request(self, sender: int, request: VoteRequest) -> None:
+        if self._election.is_for_this_node(sender, request):
+            if not request.is_pre_vote:
+                self._see(request.epoch)
+            self._election.handle_request(sender, request)
+
     def _is_known(self, sender: int) -> bool:
-        return sender in self._context.config.voters or sender in self._leader.progress
+        return sender in self._context.voters or sender in self._leader.progress
 
     def _see_far(self, sender: int, epoch: int) -> None:
         """A message has an epoch that no elections can explain; see `EPOCH_STEP_MAX`."""
@@ -310,7 +350,7 @@ class RaftNode:
                 epoch,
                 context.epoch,
             )
-        if sender in context.config.voters:
+        if sender in context.voters:
             self._see(context.epoch + EPOCH_STEP_MAX)
 
     def _see(self, epoch: int) -> bool:
@@ -325,7 +365,7 @@ class RaftNode:
 
     def _receive_from_leader(self, sender: int, message: AppendRequest | SnapshotRequest) -> None:
         context = self._context
-        if sender not in context.config.voters:
+        if sender not in context.voters and not message.has_voter_set:
             return
         if message.epoch < context.epoch:
             # It may be a deposed leader that does not know it yet.

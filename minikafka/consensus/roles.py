@@ -20,6 +20,11 @@
     Not a voter. It asks the voters for entries until a leader sends them, and acknowledges them; it
     is in no majority.
 
+Who is a voter may change with the log (`minikafka.consensus.voters`), so an observer may become a
+follower, and every other node an observer. A voter that was removed stays what it is until it knows
+that this is committed: until then its vote, and even its candidacy, may be needed. A leader that
+was removed leads until then, without counting itself, and steps down.
+
 A node that sees a higher epoch becomes a follower in it (an observer stays one), except for the
 epoch of a pre-vote request, which is only a plan.
 """
@@ -42,10 +47,10 @@ class Role(Enum):
 
 
 TRANSITIONS: dict[Role, frozenset[Role]] = {
-    Role.FOLLOWER: frozenset({Role.PROSPECTIVE, Role.CANDIDATE}),
-    Role.PROSPECTIVE: frozenset({Role.FOLLOWER, Role.CANDIDATE}),
-    Role.CANDIDATE: frozenset({Role.FOLLOWER, Role.PROSPECTIVE, Role.LEADER}),
-    Role.LEADER: frozenset({Role.FOLLOWER}),
-    Role.OBSERVER: frozenset(),
+    Role.FOLLOWER: frozenset({Role.PROSPECTIVE, Role.CANDIDATE, Role.OBSERVER}),
+    Role.PROSPECTIVE: frozenset({Role.FOLLOWER, Role.CANDIDATE, Role.OBSERVER}),
+    Role.CANDIDATE: frozenset({Role.FOLLOWER, Role.PROSPECTIVE, Role.LEADER, Role.OBSERVER}),
+    Role.LEADER: frozenset({Role.FOLLOWER, Role.OBSERVER}),
+    Role.OBSERVER: frozenset({Role.FOLLOWER}),
 }
 """The roles that may follow each role; staying is always possible."""

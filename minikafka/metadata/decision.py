@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from ..protocol.errors import ErrorCode
@@ -15,6 +16,15 @@ class Refusal(NamedTuple):
 
     error_code: ErrorCode
     message: str
+
+
+Permits = Callable[[int], Refusal | None]
+"""Asks for a number of partitions to be created or deleted; a refusal if there may be none now."""
+
+
+def no_quota(partitions: int) -> None:
+    """Anything is permitted."""
+    del partitions
 
 
 class Decision(NamedTuple, Generic[_Result_co]):

@@ -9,19 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, assert_never
 
+from .access_control import AccessControl
+from .client_quotas import Quotas, replay_quota
 from .records import (
+    AclRecord,
     BrokerChangeRecord,
     BrokerEpochRecord,
     BrokerRecord,
+    ClientQuotaRecord,
     MetadataLogError,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAclRecord,
+    RemoveScramCredentialRecord,
     RemoveTopicRecord,
+    ScramCredentialRecord,
     SettingRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
+from .scram_credentials import ScramCredentials
 
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4
@@ -61,17 +69,23 @@ class MetadataImage:
         topics_by_id: the same objects by topic id.
         names_by_metric: topic names by `metric_name`.
         settings: text values by (resource type, resource name).
+        access_control: the ACLs.
         brokers: by broker id.
+        client_quotas: limits by entity, see `minikafka.metadata.client_quotas`.
         next_broker_epoch: larger than every assigned broker epoch.
         next_producer_id: the first producer id that is not in a block.
+        scram_credentials: of the users that log in with SCRAM.
         version: how many records have been replayed.
     """
 
     __slots__ = (
+        "access_control",
         "brokers",
+        "client_quotas",
         "names_by_metric",
         "next_broker_epoch",
         "next_producer_id",
+        "scram_credentials",
         "settings",
         "topics",
         "topics_by_id",
@@ -83,9 +97,12 @@ class MetadataImage:
         self.topics_by_id: dict[bytes, TopicImage] = {}
         self.names_by_metric: dict[str, str] = {}
         self.settings: dict[tuple[int, str], dict[str, str]] = {}
+        self.access_control = AccessControl()
         self.brokers: dict[int, BrokerRecord] = {}
+        self.client_quotas: Quotas = {}
         self.next_broker_epoch = 0
         self.next_producer_id = 0
+        self.scram_credentials = ScramCredentials()
         self.version = 0
 
     def topic_settings(self, name: str) -> dict[str, str]:
@@ -157,9 +174,37 @@ class MetadataImage:
                 del self.brokers[broker_id]
             case BrokerEpochRecord(next_broker_epoch):
                 self.next_broker_epoch = max(self.next_broker_epoch, next_broker_epoch)
+            case (
+                ScramCredentialRecord()
+                | RemoveScramCredentialRecord()
+                | AclRecord()
+                | RemoveAclRecord()
+                | ClientQuotaRecord()
+            ):
+                self._replay_security(record)
             case _:
                 assert_never(record)
         self.version += 1
+
+    def _replay_security(
+        self,
+        record: ScramCredentialRecord
+        | RemoveScramCredentialRecord
+        | AclRecord
+        | RemoveAclRecord
+        | ClientQuotaRecord,
+    ) -> None:
+        match record:
+            case ScramCredentialRecord() | RemoveScramCredentialRecord():
+                self.scram_credentials.replay(record)
+            case AclRecord(acl_id):
+                if not self.access_control.add(record):
+                    raise InconsistentMetadataError(f"ACL {acl_id.hex()} is added twice")
+            case RemoveAclRecord(acl_id):
+                if not self.access_control.remove(acl_id):
+                    raise InconsistentMetadataError(f"ACL {acl_id.hex()} is removed, but not there")
+            case ClientQuotaRecord():
+                replay_quota(self.client_quotas, record)
 
     def _replay_topic(self, name: str, topic_id: bytes) -> None:
         if name in self.topics or topic_id in self.topics_by_id:
@@ -226,5 +271,10 @@ class MetadataImage:
         for (resource_type, resource_name), settings in self.settings.items():
             for name, value in settings.items():
                 yield SettingRecord(resource_type, resource_name, name, value)
+        for entity, limits in self.client_quotas.items():
+            for key, limit in limits.items():
+                yield ClientQuotaRecord(entity, key, limit)
+        yield from self.access_control.records()
         if self.next_producer_id:
             yield ProducerIdsRecord(-1, self.next_producer_id)
+        yield from self.scram_credentials.records()

@@ -6,7 +6,7 @@ minikafka read and write the same log, during a rolling upgrade for instance, so
 
 - A record's version is the number of its fields. A new field goes to the end and has a default. An
   older reader ignores the fields that it does not know; a newer one uses the defaults for those
-  that are missing. The same goes for the parts of a record (`Listener`, `FeatureRange`).
+  that are missing. The same goes for the parts of a record (`Listener`, `FeatureRange`, ...).
 - The type number is the type's place in `MetadataRecord`. A new type goes to the end, numbers are
   never reused, and a controller must not write the type before every node can read it: a node that
   finds a type that it does not know stops, because it cannot know what it would miss.
@@ -100,8 +100,11 @@ class ProducerIdsRecord(NamedTuple):
     next_producer_id: int
 
 
+_PLAIN_LISTENER = "PLAINTEXT"
+
+
 class Listener(NamedTuple):
-    """A further client listener of a broker."""
+    """A client listener of a broker, and the address that clients are given there."""
 
     name: str
     host: str
@@ -131,7 +134,7 @@ class BrokerRecord(NamedTuple):
         rack: broker.rack, or None.
         is_fenced: it must not lead or be in sync, and clients do not see it.
         is_shutting_down: it hands its leaders over and will stop; it gets no new ones.
-        listeners: further client listeners.
+        listeners: all client listeners; empty if there is only PLAINTEXT, at ``host``.
         features: what it supports.
     """
 
@@ -147,6 +150,15 @@ class BrokerRecord(NamedTuple):
     is_shutting_down: bool = False
     listeners: tuple[Listener, ...] = ()
     features: tuple[FeatureRange, ...] = ()
+
+    def address_on(self, listener: str) -> tuple[str, int] | None:
+        """Where clients of a listener find this broker; None if it has no such listener."""
+        if not self.listeners:
+            return (self.host, self.port) if listener == _PLAIN_LISTENER else None
+        for one in self.listeners:
+            if one.name == listener:
+                return one.host, one.port
+        return None
 
     @property
     def is_active(self) -> bool:
@@ -176,6 +188,73 @@ class BrokerEpochRecord(NamedTuple):
     next_broker_epoch: int
 
 
+class ScramCredentialRecord(NamedTuple):
+    """A user has a SCRAM credential (KIP-554); replaces the one of the same mechanism.
+
+    ``mechanism`` is Kafka's number: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512. Nobody can log in with what
+    is stored here, but passwords can be guessed by it, so it is never shown.
+    """
+
+    user: str
+    mechanism: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return (
+            f"ScramCredentialRecord(user={self.user!r}, mechanism={self.mechanism}, "
+            f"iterations={self.iterations}, ...)"
+        )
+
+
+class RemoveScramCredentialRecord(NamedTuple):
+    """A user's SCRAM credential of one mechanism is deleted."""
+
+    user: str
+    mechanism: int
+
+
+class QuotaEntityPart(NamedTuple):
+    """A user, a client id or an address; without a name the default of those."""
+
+    type: str
+    name: str | None
+
+
+class ClientQuotaRecord(NamedTuple):
+    """A quota of an entity (KIP-546); ``value`` None removes it. Parts are sorted by type."""
+
+    entity: tuple[QuotaEntityPart, ...]
+    key: str
+    value: float | None
+
+
+class AclRecord(NamedTuple):
+    """An access rule is added; see `minikafka.security.acl.Acl`.
+
+    Attributes:
+        acl_id: 16 bytes, by which it is removed.
+        resource_type: Kafka's number, as are ``pattern_type``, ``operation`` and ``permission``.
+    """
+
+    acl_id: bytes
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+class RemoveAclRecord(NamedTuple):
+    """An access rule is removed."""
+
+    acl_id: bytes
+
+
 MetadataRecord = (
     TopicRecord
     | PartitionRecord
@@ -186,8 +265,18 @@ MetadataRecord = (
     | BrokerChangeRecord
     | UnregisterBrokerRecord
     | BrokerEpochRecord
+    | ScramCredentialRecord
+    | RemoveScramCredentialRecord
+    | AclRecord
+    | RemoveAclRecord
+    | ClientQuotaRecord
 )
 """A type's number is its place here, from 1 on."""
+
+SECRETS: Final[dict[type[MetadataRecord], frozenset[str]]] = {
+    ScramCredentialRecord: frozenset({"salt", "stored_key", "server_key"})
+}
+"""Fields that are never shown."""
 
 
 def _field_types(hint: Any) -> tuple[type, ...]:

@@ -24,6 +24,7 @@ from .image import MetadataImage
 from .partition_change import BrokerAvailability, PartitionChanges
 from .records import NO_LEADER, MetadataRecord, PartitionRecord, SettingRecord
 from .replication_rules import MIN_INSYNC, UNCLEAN_ELECTION, ReplicationRules
+from .setting_table import setting_of_listener
 from .settings import (
     VALUE_LENGTH_MAX,
     InvalidSettingError,
@@ -200,7 +201,7 @@ def check_dynamic(table: Mapping[str, Setting], texts: Mapping[str, str]) -> Non
             f"{len(texts)} settings, of which at most {UNKNOWN_SETTINGS_MAX} may be unknown"
         )
     for name, text in texts.items():
-        setting = table.get(name)
+        setting = table.get(name) or _setting_of_listener(name)
         if setting is None:
             if not 0 < len(name) <= UNKNOWN_NAME_LENGTH_MAX or len(text) > VALUE_LENGTH_MAX:
                 raise InvalidSettingError(
@@ -213,6 +214,11 @@ def check_dynamic(table: Mapping[str, Setting], texts: Mapping[str, str]) -> Non
                 f"Cannot update {name} dynamically: it is read when the broker starts"
             )
         parse_setting(setting, text)
+
+
+def _setting_of_listener(name: str) -> Setting | None:
+    setting = setting_of_listener(name)
+    return None if setting is None else setting._replace(name=name)
 
 
 def settle_partitions(

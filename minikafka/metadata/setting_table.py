@@ -14,31 +14,38 @@ differs on purpose, the text says why.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, TypeVar
 
-from .settings import INT_MAX, LONG_MAX, Setting, SettingType, Value
+from ..data_class import DataClass, described
+from .settings import INT_MAX, LONG_MAX, Password, Setting, SettingType, Value
 
 __all__ = [
     "BROKER_SETTINGS",
     "CLIENT_METRICS_SETTINGS",
     "COARSER_SETTINGS",
     "GROUP_SETTINGS",
+    "LISTENER_PREFIX",
     "SYNONYMS",
     "TOPIC_SETTINGS",
     "BrokerConfig",
+    "listener_prefix",
+    "setting_of_listener",
 ]
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 
-_NO_STREAMS: Final = "Accepted for compatibility; streams groups (KIP-1071) are not served."
 
-_NO_INTERVAL: Final = "Accepted for compatibility (KIP-1263); groups are assigned at once."
-_NO_REFRESH: Final = (
-    "Accepted for compatibility; regular expressions are matched whenever topics change."
+_NO_INTERVAL: Final = (
+    "Accepted for compatibility (KIP-1263); groups are assigned at once, because an assignment of "
+    "1,000 members and 10,000 partitions takes less than 50 ms, and a delayed one a heartbeat more."
 )
-_NO_DEAD_LETTERS: Final = "Accepted for compatibility; there are no dead letters (KIP-1191) yet."
+_NO_REFRESH: Final = (
+    "Accepted for compatibility; regular expressions are matched whenever topics change, since the "
+    "coordinator sees every change."
+)
 
 _T = TypeVar("_T", bound=Value)
 _TYPES: Final[dict[type, SettingType]] = {
@@ -47,6 +54,7 @@ _TYPES: Final[dict[type, SettingType]] = {
     float: SettingType.DOUBLE,
     str: SettingType.STRING,
     tuple: SettingType.LIST,
+    Password: SettingType.PASSWORD,
 }
 
 
@@ -86,20 +94,39 @@ def _setting(
     is_dynamic = dynamic or topic is not None
     setting = Setting("", kind, default, doc, at_least, at_most, choices, None, is_dynamic, ignored)
     names = {"topic": topic, "group": group, "also": also, "coarser": coarser}
-    return field(default=default, metadata={"setting": setting, **names})
+    return described(default, {"setting": setting, **names})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig:
+class BrokerConfig(DataClass, kw_only=True):
     """Every broker setting with its effective value.
 
     Attributes:
         explicitly_set: Kafka names of the settings that a file or a flag gave; DescribeConfigs
             tells them from defaults.
+        listener_settings: settings of single listeners by their full names,
+            ``listener.name.<name>.<setting>``; ``value_for`` finds them.
     """
 
     node_id: int = _setting(1, "This broker's number in its cluster.", 0, also=("broker.id",))
     broker_rack: str = _setting("", "The rack that this broker is in (KIP-392).")
+    # --- authorizer
+    authorizer_class_name: str = _setting(
+        "",
+        "What decides about access: standard (or Kafka's name for the same, "
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer) for ACLs. Empty: everybody may "
+        "do everything.",
+        choices=(
+            "",
+            "standard",
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        ),
+    )
+    super_users: str = _setting(
+        "", "Principals that may do everything, with semicolons between them: User:alice;User:bob."
+    )
+    allow_everyone_if_no_acl_found: bool = _setting(
+        False, "Whether everybody may use a resource that no ACL is for."
+    )
     process_roles: tuple[str, ...] = _setting(
         ("broker", "controller"),
         "What this node does. A controller votes in the metadata quorum; a node that is not in "
@@ -145,11 +172,143 @@ class BrokerConfig:
         300, "How often the balance of leaders is checked.", 1, long=True
     )
 
+    # --- listeners and TLS
     listeners: tuple[str, ...] = _setting(
-        ("PLAINTEXT://127.0.0.1:9092",), "Where the broker listens; one plain listener so far."
+        ("PLAINTEXT://127.0.0.1:9092",),
+        "Where the broker listens: NAME://HOST:PORT each. listener.security.protocol.map says what "
+        "the names mean; listener.name.<name>.<setting> are the settings of one listener.",
     )
     advertised_listeners: tuple[str, ...] = _setting(
-        (), "The address given to clients; empty for where the broker listens."
+        (),
+        "The addresses given to clients, NAME://HOST:PORT each: clients of a listener get the one "
+        "with its name. Empty: where the broker listens.",
+    )
+    listener_security_protocol_map: tuple[str, ...] = _setting(
+        (
+            "PLAINTEXT:PLAINTEXT",
+            "SSL:SSL",
+            "SASL_PLAINTEXT:SASL_PLAINTEXT",
+            "SASL_SSL:SASL_SSL",
+        ),
+        "What happens on a connection before its first request, for each listener: NAME:PROTOCOL.",
+    )
+    inter_broker_listener_name: str = _setting(
+        "",
+        "Accepted for compatibility: brokers reach each other through minikafka.internal.listener.",
+        ignored=True,
+    )
+    security_inter_broker_protocol: str = _setting(
+        "PLAINTEXT",
+        "Accepted for compatibility: see minikafka.internal.secret and minikafka.internal.ssl.",
+        ignored=True,
+    )
+    controller_listener_names: tuple[str, ...] = _setting(
+        (),
+        "Accepted for compatibility: clients do not talk to controllers.",
+        ignored=True,
+    )
+    ssl_keystore_type: str = _setting(
+        "",
+        "The form of the keystore: PEM or PKCS12 (needs the extra minikafka[pkcs12]); empty: what "
+        "the file looks like. Java's JKS cannot be read.",
+    )
+    ssl_keystore_location: str = _setting(
+        "",
+        "A file with the private key and the certificate chain. It is read again when it changes.",
+    )
+    ssl_keystore_password: Password = _setting(Password(), "The password of a PKCS12 keystore.")
+    ssl_key_password: Password = _setting(
+        Password(), "The password of the private key, if it is encrypted."
+    )
+    ssl_keystore_key: Password = _setting(
+        Password(), "The private key itself, as PEM, in place of a keystore file."
+    )
+    ssl_keystore_certificate_chain: Password = _setting(
+        Password(), "The certificate chain itself, as PEM, in place of a keystore file."
+    )
+    ssl_truststore_type: str = _setting(
+        "", "The form of the truststore: PEM or PKCS12; empty: what the file looks like."
+    )
+    ssl_truststore_location: str = _setting(
+        "",
+        "A file with the certificates that clients' certificates must be signed by. It is read "
+        "again when it changes.",
+    )
+    ssl_truststore_password: Password = _setting(Password(), "The password of a PKCS12 truststore.")
+    ssl_truststore_certificates: Password = _setting(
+        Password(), "The trusted certificates themselves, as PEM, in place of a truststore file."
+    )
+    ssl_client_auth: str = _setting(
+        "none",
+        "Whether clients show a certificate. On SASL_SSL listeners only a setting of the listener "
+        "itself counts, as in Kafka.",
+        choices=("none", "requested", "required"),
+    )
+    ssl_enabled_protocols: tuple[str, ...] = _setting(
+        ("TLSv1.2", "TLSv1.3"),
+        "The versions of TLS that are spoken; older ones are not.",
+        choices=("TLSv1.2", "TLSv1.3"),
+    )
+    ssl_protocol: str = _setting(
+        "TLSv1.3",
+        "Accepted for compatibility; ssl.enabled.protocols decides.",
+        ignored=True,
+    )
+    ssl_cipher_suites: tuple[str, ...] = _setting(
+        (), "The cipher suites that are spoken, under their standard names; empty: the safe ones."
+    )
+    ssl_principal_mapping_rules: str = _setting(
+        "DEFAULT",
+        "What principal the name in a client's certificate becomes: RULE:pattern/replacement/[LU] "
+        "and DEFAULT, separated by commas; the first rule that matches counts.",
+    )
+    ssl_endpoint_identification_algorithm: str = _setting(
+        "https", "Accepted for compatibility; clients check names.", ignored=True
+    )
+    minikafka_internal_secret: Password = _setting(
+        Password(),
+        "What all nodes of a cluster know, and strangers do not; better in a file, see "
+        "minikafka.internal.secret.file.",
+    )
+    minikafka_internal_secret_file: str = _setting(
+        "",
+        "A file with the secret that all nodes of a cluster share. A secret or "
+        "minikafka.internal.ssl.enable is required if the internal listener can be reached from "
+        "other machines.",
+    )
+    minikafka_internal_ssl_enable: bool = _setting(
+        False, "Encrypt connections between nodes; all nodes show certificates."
+    )
+    minikafka_internal_ssl_keystore_type: str = _setting("", "As ssl.keystore.type, for nodes.")
+    minikafka_internal_ssl_keystore_location: str = _setting(
+        "", "As ssl.keystore.location: this node's private key and certificate for other nodes."
+    )
+    minikafka_internal_ssl_keystore_password: Password = _setting(
+        Password(), "As ssl.keystore.password, for nodes."
+    )
+    minikafka_internal_ssl_key_password: Password = _setting(
+        Password(), "As ssl.key.password, for nodes."
+    )
+    minikafka_internal_ssl_keystore_key: Password = _setting(
+        Password(), "As ssl.keystore.key, for nodes."
+    )
+    minikafka_internal_ssl_keystore_certificate_chain: Password = _setting(
+        Password(), "As ssl.keystore.certificate.chain, for nodes."
+    )
+    minikafka_internal_ssl_truststore_type: str = _setting("", "As ssl.truststore.type, for nodes.")
+    minikafka_internal_ssl_truststore_location: str = _setting(
+        "",
+        "As ssl.truststore.location: whoever has a certificate that these signed is a node, so "
+        "clients' certificates need another authority.",
+    )
+    minikafka_internal_ssl_truststore_password: Password = _setting(
+        Password(), "As ssl.truststore.password, for nodes."
+    )
+    minikafka_internal_ssl_truststore_certificates: Password = _setting(
+        Password(), "As ssl.truststore.certificates, for nodes."
+    )
+    minikafka_login_timeout_ms: int = _setting(
+        10_000, "How long a client may take for its TLS handshake and for logging in.", 1
     )
     num_partitions: int = _setting(1, "Partitions of a topic created without a count.", 1)
     max_request_partition_size_limit: int = _setting(
@@ -214,10 +373,26 @@ class BrokerConfig:
         -1, "SO_RCVBUF of a connection; -1 leaves it alone.", -1
     )
     max_connections: int = _setting(
-        10_000, "Open connections; one more is closed.", 1, dynamic=True
+        10_000,
+        "Open connections; one more is closed. listener.name.<name>.max.connections limits those "
+        "of one listener as well.",
+        1,
+        dynamic=True,
     )
     max_connections_per_ip: int = _setting(
-        10_000, "Open connections from one address.", 1, dynamic=True
+        10_000, "Open connections from one address.", 0, dynamic=True
+    )
+    max_connections_per_ip_overrides: tuple[str, ...] = _setting(
+        (),
+        "Other limits for some addresses: ADDRESS:CONNECTIONS each. Names are not looked up.",
+        dynamic=True,
+    )
+    max_connection_creation_rate: int = _setting(
+        INT_MAX,
+        "New connections per second; more have to wait. "
+        "listener.name.<name>.max.connection.creation.rate limits one listener as well.",
+        1,
+        dynamic=True,
     )
     connections_max_idle_ms: int = _setting(
         600_000, "An idle connection is closed after this.", -1, long=True
@@ -265,6 +440,18 @@ class BrokerConfig:
     )
     follower_replication_throttled_rate: int = _setting(
         LONG_MAX, "Bytes per second that throttled replicas fetch.", 1, long=True, dynamic=True
+    )
+
+    # --- client quotas
+    quota_window_num: int = _setting(
+        11, "How many samples the rates of client quotas are averages of.", 1
+    )
+    quota_window_size_seconds: int = _setting(1, "The time of each sample of client quotas.", 1)
+    controller_quota_window_num: int = _setting(
+        11, "How many samples of time a client may save up for controller mutations (KIP-599).", 1
+    )
+    controller_quota_window_size_seconds: int = _setting(
+        1, "The time of each sample of controller mutations.", 1
     )
 
     group_min_session_timeout_ms: int = _setting(
@@ -465,104 +652,94 @@ class BrokerConfig:
     )
     errors_deadletterqueue_auto_create_topics_enable: bool = _setting(
         False,
-        _NO_DEAD_LETTERS,
+        "Create the topic for the dead letters of a share group when the first one is written.",
         dynamic=True,
-        ignored=True,
     )
     errors_deadletterqueue_topic_name_prefix: str = _setting(
         "dlq.",
-        _NO_DEAD_LETTERS,
+        "How names of topics for dead letters have to begin; empty allows all (KIP-1191).",
         dynamic=True,
-        ignored=True,
     )
 
     group_streams_session_timeout_ms: int = _setting(
         45_000,
-        _NO_STREAMS,
+        "A member of a streams group that is silent for this long is removed (KIP-1071).",
         1,
-        ignored=True,
         group="streams.session.timeout.ms",
     )
     group_streams_heartbeat_interval_ms: int = _setting(
         5000,
-        _NO_STREAMS,
+        "How often a member of a streams group sends a heartbeat.",
         1,
-        ignored=True,
         group="streams.heartbeat.interval.ms",
     )
     group_streams_min_session_timeout_ms: int = _setting(
         45_000,
-        _NO_STREAMS,
+        "The shortest session timeout that a streams group may set.",
         1,
-        ignored=True,
     )
     group_streams_max_session_timeout_ms: int = _setting(
         60_000,
-        _NO_STREAMS,
+        "The longest session timeout that a streams group may set.",
         1,
-        ignored=True,
     )
     group_streams_min_heartbeat_interval_ms: int = _setting(
         5000,
-        _NO_STREAMS,
+        "The shortest heartbeat interval that a streams group may set.",
         1,
-        ignored=True,
     )
     group_streams_max_heartbeat_interval_ms: int = _setting(
         15_000,
-        _NO_STREAMS,
+        "The longest heartbeat interval that a streams group may set.",
         1,
-        ignored=True,
     )
     group_streams_max_size: int = _setting(
-        INT_MAX,
-        _NO_STREAMS,
+        10_000,
+        "The most members of a streams group. Kafka has no limit by default.",
         1,
-        ignored=True,
     )
     group_streams_num_standby_replicas: int = _setting(
         0,
-        _NO_STREAMS,
+        "How many standby tasks each task with state has, on other instances.",
         0,
-        ignored=True,
         group="streams.num.standby.replicas",
     )
     group_streams_max_standby_replicas: int = _setting(
         2,
-        _NO_STREAMS,
+        "The most standby tasks of a task that a streams group may set.",
         0,
-        ignored=True,
     )
     group_streams_initial_rebalance_delay_ms: int = _setting(
         3000,
-        _NO_STREAMS,
+        "How long a streams group that was empty waits for more members before it assigns tasks.",
         0,
-        ignored=True,
         group="streams.initial.rebalance.delay.ms",
     )
     group_streams_assignment_interval_ms: int = _setting(
         1000,
-        _NO_STREAMS,
+        "How long a streams group keeps an assignment of tasks before it computes the next one.",
         0,
         dynamic=True,
-        ignored=True,
         group="streams.assignment.interval.ms",
     )
     group_streams_min_assignment_interval_ms: int = _setting(
         0,
-        _NO_STREAMS,
+        "The shortest assignment interval that a streams group may set.",
         0,
-        ignored=True,
     )
     group_streams_max_assignment_interval_ms: int = _setting(
         15_000,
-        _NO_STREAMS,
+        "The longest assignment interval that a streams group may set.",
         0,
-        ignored=True,
     )
-    group_streams_assignors: tuple[str, ...] = _setting(("sticky",), _NO_STREAMS, ignored=True)
+    group_streams_assignors: tuple[str, ...] = _setting(
+        ("sticky",), "The assignor of streams groups (KIP-1071).", choices=("sticky",)
+    )
     group_streams_rack_aware_assignment_tags: tuple[str, ...] = _setting(
-        (), _NO_STREAMS, ignored=True, group="streams.rack.aware.assignment.tags"
+        (),
+        "Members of a streams group are told to set these client tags; as in Kafka 4.4 the "
+        "assignor does not use them.",
+        group="streams.rack.aware.assignment.tags",
     )
 
     telemetry_max_bytes: int = _setting(
@@ -824,16 +1001,112 @@ class BrokerConfig:
         topic="max.compaction.lag.ms",
     )
 
-    explicitly_set: frozenset[str] = field(default=frozenset(), compare=False)
+    # --- SASL
+    sasl_enabled_mechanisms: tuple[str, ...] = _setting(
+        (),
+        "The mechanisms by which clients log in on SASL_PLAINTEXT and SASL_SSL listeners; there "
+        "must be one. Kafka's default, GSSAPI, is not served.",
+    )
+    sasl_jaas_config: Password = _setting(
+        Password(),
+        "The users of PLAIN, as listener.name.NAME.plain.sasl.jaas.config: "
+        '...PlainLoginModule required user_alice="her password"; is one user.',
+    )
+    sasl_server_callback_handler_class: str = _setting(
+        "",
+        "How OAUTHBEARER tokens are checked: by the keys at sasl.oauthbearer.jwks.endpoint.url, or "
+        "not at all with a class named OAuthBearerUnsecuredValidatorCallbackHandler, for tests.",
+    )
+    sasl_server_max_receive_size: int = _setting(
+        65_536,
+        "The largest request of a client that has not logged in yet. Kafka's default is 524288.",
+        64,
+    )
+    connections_max_reauth_ms: int = _setting(
+        0,
+        "A client has to log in again after this (KIP-368), or its connection is closed; 0: never, "
+        "unless its token expires.",
+        0,
+        long=True,
+    )
+    connection_failed_authentication_delay_ms: int = _setting(
+        100, "How long a client whose authentication failed waits for the answer.", 0
+    )
+    sasl_oauthbearer_jwks_endpoint_url: str = _setting(
+        "", "Where the keys are that sign OAUTHBEARER tokens, as JWKS: file: or https:."
+    )
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = _setting(
+        _HOUR_MS, "How old the keys may become before they are read again.", 1, long=True
+    )
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int = _setting(
+        100, "The shortest pause before an unknown key is looked for again.", 1, long=True
+    )
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int = _setting(
+        10_000, "The longest pause before an unknown key is looked for again.", 1, long=True
+    )
+    sasl_oauthbearer_expected_audience: tuple[str, ...] = _setting(
+        (), "OAUTHBEARER tokens must be for one of these (the claim aud); empty: for anybody."
+    )
+    sasl_oauthbearer_expected_issuer: str = _setting(
+        "", "OAUTHBEARER tokens must be from this issuer (the claim iss); empty: from any."
+    )
+    sasl_oauthbearer_scope_claim_name: str = _setting(
+        "scope", "The claim of OAUTHBEARER tokens that has the scopes."
+    )
+    sasl_oauthbearer_sub_claim_name: str = _setting(
+        "sub", "The claim of OAUTHBEARER tokens that is the name of the principal."
+    )
+    sasl_oauthbearer_clock_skew_seconds: int = _setting(
+        30, "How far the clocks of this broker and of the tokens' issuer may be apart.", 0
+    )
+
+    explicitly_set: frozenset[str] = frozenset()
+    listener_settings: Mapping[str, Value] = MappingProxyType({})
 
     def value_of(self, name: str) -> Value:
         """The value of the setting with this Kafka name."""
         value: Value = getattr(self, name.replace(".", "_"))
         return value
 
+    def value_for(self, listener: str, name: str) -> Value:
+        """The value of a setting for one listener: its own, or else the one for all."""
+        value = self.listener_settings.get(f"{listener_prefix(listener)}{name}")
+        return self.value_of(name) if value is None else value
+
     def values_by_name(self) -> dict[str, Value]:
         """Every setting's effective value by its Kafka name."""
         return {name: self.value_of(name) for name in BROKER_SETTINGS}
+
+
+LISTENER_PREFIX: Final = "listener.name."
+_OF_LISTENERS: Final = (
+    "ssl.",
+    "sasl.",
+    "max.connections",
+    "max.connection.creation.rate",
+    "connections.max.reauth.ms",
+)
+
+
+def listener_prefix(listener: str) -> str:
+    """What the names of a listener's own settings begin with."""
+    return f"{LISTENER_PREFIX}{listener.lower()}."
+
+
+def setting_of_listener(name: str) -> Setting | None:
+    """The setting behind ``listener.name.<name>.<setting>``, or None if there is none.
+
+    Between the listener and the setting there may be a SASL mechanism.
+    """
+    parts = name.removeprefix(LISTENER_PREFIX).split(".")
+    if not name.startswith(LISTENER_PREFIX):
+        return None
+    for position in range(1, len(parts)):
+        setting = BROKER_SETTINGS.get(".".join(parts[position:]))
+        if setting is not None:
+            is_own = setting.name in _OF_LISTENERS or setting.name.startswith(_OF_LISTENERS[:2])
+            return setting if is_own else None
+    return None
 
 
 _TOPIC_ONLY: Final = (
@@ -841,9 +1114,8 @@ _TOPIC_ONLY: Final = (
         "errors.deadletterqueue.group.enable",
         SettingType.BOOLEAN,
         False,
-        _NO_DEAD_LETTERS,
+        "Whether share groups may write their dead letters to this topic (KIP-1191).",
         is_dynamic=True,
-        is_ignored=True,
     ),
     Setting(
         "remote.storage.enable",
@@ -913,23 +1185,21 @@ _GROUP_ONLY: Final = (
         "errors.deadletterqueue.topic.name",
         SettingType.STRING,
         "",
-        _NO_DEAD_LETTERS,
+        "The topic for the dead letters of a share group: what it has given up (KIP-1191).",
         is_dynamic=True,
-        is_ignored=True,
     ),
     Setting(
         "errors.deadletterqueue.copy.record.enable",
         SettingType.BOOLEAN,
         False,
-        _NO_DEAD_LETTERS,
+        "Whether dead letters have the key and the value of the record they are about.",
         is_dynamic=True,
-        is_ignored=True,
     ),
     Setting(
         "streams.assignor.name",
         SettingType.STRING,
         "",
-        _NO_STREAMS,
+        "Accepted for compatibility; there is one assignor, sticky.",
         is_dynamic=True,
         is_ignored=True,
     ),
@@ -977,23 +1247,21 @@ COARSER_SETTINGS: Final[dict[str, tuple[str, int]]] = {}
 
 
 def _derive_tables() -> None:
-    for one in fields(BrokerConfig):
-        if "setting" not in one.metadata:
-            continue
-        name, topic = one.name.replace("_", "."), one.metadata["topic"]
-        setting: Setting = one.metadata["setting"]._replace(name=name)
+    for field, declared in BrokerConfig.ABOUT.items():
+        name, topic = field.replace("_", "."), declared["topic"]
+        setting: Setting = declared["setting"]._replace(name=name)
         if topic is not None:
             TOPIC_SETTINGS[topic] = setting._replace(name=topic, broker_name=name)
             setting = setting._replace(doc=f"{setting.doc} The topic setting {topic} overrides it.")
-        group = one.metadata["group"]
+        group = declared["group"]
         if group is not None:
             of_group = setting._replace(name=group, broker_name=name, is_dynamic=True)
             # The bounds of the broker's other settings decide how large it may be (group_settings).
             GROUP_SETTINGS[group] = of_group._replace(at_most=None)
             setting = setting._replace(doc=f"{setting.doc} The group setting {group} overrides it.")
         BROKER_SETTINGS[name] = setting
-        SYNONYMS.update(dict.fromkeys(one.metadata["also"], name))
-        COARSER_SETTINGS.update({other: (name, units) for other, units in one.metadata["coarser"]})
+        SYNONYMS.update(dict.fromkeys(declared["also"], name))
+        COARSER_SETTINGS.update({other: (name, units) for other, units in declared["coarser"]})
 
 
 _derive_tables()

@@ -6,7 +6,6 @@ The settings themselves are declared in `minikafka.metadata.setting_table`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from enum import IntEnum
 from math import isfinite
 from typing import NamedTuple
@@ -16,6 +15,7 @@ __all__ = [
     "LONG_MAX",
     "VALUE_LENGTH_MAX",
     "InvalidSettingError",
+    "Password",
     "Setting",
     "SettingType",
     "Value",
@@ -24,7 +24,36 @@ __all__ = [
     "unknown_setting",
 ]
 
-Value = bool | int | float | str | tuple[str, ...]
+
+class Password:
+    """The value of a setting that holds a secret; no text that shows it contains the secret."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The secret itself, for what has to use it."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Password) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+
+HIDDEN = "[hidden]"
+"""What is shown in place of a secret, as in Kafka."""
+
+Value = bool | int | float | str | tuple[str, ...] | Password
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -44,6 +73,7 @@ class SettingType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
 
 class InvalidSettingError(ValueError):
@@ -101,6 +131,8 @@ def parse_setting(setting: Setting, text: str) -> Value:
             return text.lower() == "true"
         case SettingType.LIST:
             return _parse_list(setting, text)
+        case SettingType.PASSWORD:
+            return Password(text)
         case SettingType.STRING:
             if setting.choices and text not in setting.choices:
                 raise _invalid(setting, text, f"must be one of {', '.join(setting.choices)}")
@@ -139,12 +171,14 @@ def _parse_number(setting: Setting, text: str) -> int | float:
 
 
 def _invalid(setting: Setting, text: str, rule: str) -> InvalidSettingError:
-    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
-    return InvalidSettingError(f"Invalid value {shown!r} for setting {setting.name}: it {rule}")
+    shown = repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}...")
+    if setting.kind is SettingType.PASSWORD:
+        shown = HIDDEN
+    return InvalidSettingError(f"Invalid value {shown} for setting {setting.name}: it {rule}")
 
 
 def render_setting(value: Value) -> str:
-    """A value as text, in Kafka's form."""
+    """A value as text, in Kafka's form; a secret is not in it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, tuple) else str(value)
@@ -153,6 +187,8 @@ def render_setting(value: Value) -> str:
 def unknown_setting(name: str, known: Mapping[str, object]) -> InvalidSettingError:
     """The error for an unknown name, with the nearest known ones."""
     shown = name[:_SHOWN_CHARACTERS]
+    from difflib import get_close_matches
+
     near = get_close_matches(shown, known, n=3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return InvalidSettingError(f"Unknown setting {shown!r}{hint}")

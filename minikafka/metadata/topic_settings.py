@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Final
 
 from ..storage.log_config import LogConfig
@@ -14,7 +13,7 @@ from .settings import InvalidSettingError, Value, parse_setting, unknown_setting
 _LOG_SETTINGS: Final = {
     name.replace(".", "_"): name
     for name in TOPIC_SETTINGS
-    if name.replace(".", "_") in {one.name for one in fields(LogConfig)}
+    if name.replace(".", "_") in LogConfig.FIELDS
 }
 
 

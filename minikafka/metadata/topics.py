@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..protocol.errors import ErrorCode
 from ..protocol.fields import ZERO_UUID
 from ..protocol.messages import create_topics as create_topics_api
-from .decision import Decision, Refusal
+from .decision import Decision, Permits, Refusal, no_quota
 from .image import RESOURCE_TOPIC, MetadataImage, TopicImage, metric_name
 from .placement import (
     PARTITIONS_PER_TOPIC_MAX,
@@ -89,6 +89,7 @@ def create_topics(
     new_topic_id: Callable[[], bytes],
     *,
     partitions_max: int = PARTITIONS_PER_REQUEST_MAX,
+    permits: Permits = no_quota,
 ) -> Decision[list[tuple[str, TopicImage | Refusal]]]:
     """Create topics, each on its own: an invalid one does not stop the others (CreateTopics).
 
@@ -98,6 +99,7 @@ def create_topics(
         placement: where replicas may be.
         new_topic_id: makes an id.
         partitions_max: fewer than a request may create, if this is only a part of it.
+        permits: the client's quota.
 
     Returns:
         For each name the topic as it will be, or a refusal; a name that was given more than once
@@ -122,7 +124,7 @@ def create_topics(
         elif other is not None:
             results[name] = _collision(name, other)
         else:
-            decision = create_topic(image, topic, placement, new_topic_id)
+            decision = create_topic(image, topic, placement, new_topic_id, permits)
             results[name] = decision.result
             if decision.records:
                 records += decision.records
@@ -142,6 +144,7 @@ def create_topic(
     topic: create_topics_api.CreatableTopic,
     placement: Placement,
     new_topic_id: Callable[[], bytes],
+    permits: Permits = no_quota,
 ) -> Decision[TopicImage | Refusal]:
     """Create one topic, with counts or with an explicit assignment.
 
@@ -159,6 +162,9 @@ def create_topic(
     replicas = _place_new(topic, placement)
     if isinstance(replicas, Refusal):
         return Decision([], replicas)
+    refusal = permits(len(replicas))
+    if refusal is not None:
+        return Decision([], refusal)
     topic_id = new_topic_id()
     partitions = [
         _new_partition(topic_id, number, nodes, placement) for number, nodes in enumerate(replicas)
@@ -249,7 +255,10 @@ class Growth(NamedTuple):
 
 
 def grow_topics(
-    image: MetadataImage, growths: Sequence[Growth], placement: Placement
+    image: MetadataImage,
+    growths: Sequence[Growth],
+    placement: Placement,
+    permits: Permits = no_quota,
 ) -> Decision[list[tuple[str, Refusal | None]]]:
     """Add partitions to topics, to each on its own (CreatePartitions).
 
@@ -271,8 +280,8 @@ def grow_topics(
         elif len(records) + len(grown) > PARTITIONS_PER_REQUEST_MAX:
             results[growth.name] = _TOO_MANY_PARTITIONS
         else:
-            results[growth.name] = None
-            records += grown
+            results[growth.name] = refusal = permits(len(grown))
+            records += grown if refusal is None else []
     return Decision(records, list(results.items()))
 
 
@@ -344,7 +353,7 @@ class TopicDeletion(NamedTuple):
 
 
 def delete_topics(
-    image: MetadataImage, references: Sequence[TopicReference]
+    image: MetadataImage, references: Sequence[TopicReference], permits: Permits = no_quota
 ) -> Decision[list[TopicDeletion]]:
     """Delete topics by name or by id, each on its own (DeleteTopics, KIP-516).
 
@@ -367,6 +376,8 @@ def delete_topics(
             if reference.name is None:
                 continue
             refusal = _MEANT_TWICE
+        if refusal is None:
+            refusal = permits(len(topic.partitions))
         if refusal is None:
             records.append(RemoveTopicRecord(topic.topic_id))
         results.append(TopicDeletion(topic.name, topic.topic_id, refusal))

@@ -24,7 +24,7 @@ def crc32c(buffer: bytes | bytearray | memoryview, start: int = 0, end: int | No
             return _value(buffer)
         end = len(buffer)
     if end - start <= _PIECE_SIZE_BYTES:
-        return _value(bytes(memoryview(buffer)[start:end]))
+        return _value(bytes(buffer[start:end]))
     return extend_crc32c(0, buffer, start, end)
 
 

@@ -13,7 +13,13 @@ from typing import Any, Final, NoReturn
 
 from minikafka.protocol.codec import FIXED, SHORT_ARRAY_ITEMS, CodecWriter, struct_call
 from minikafka.protocol.fields import Field, Struct
-from minikafka.protocol.flexible import SHORT_VARINTS, STRING_SIZE_BYTES_MAX, unsigned_varint
+from minikafka.protocol.flexible import STRING_SIZE_BYTES_MAX, unsigned_varint
+
+SHORT_VARINTS: Final = (
+    *(bytes((value,)) for value in range(0x80)),
+    *(bytes((low | 0x80, high)) for high in range(1, 0x80) for low in range(0x80)),
+)
+"""The encodings of all numbers of one or two bytes, see `flexible`."""
 
 
 def _refuse(what: str) -> NoReturn:

@@ -6,7 +6,7 @@ bit says that more follow. (Inside records, varints are zigzag: see `records.var
 
 from __future__ import annotations
 
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from minikafka.protocol.exceptions import MalformedMessageError
 
@@ -15,21 +15,14 @@ STRING_SIZE_BYTES_MAX = 32_767
 """The longest string that Kafka writes or reads, although its length field has room for more."""
 
 
-SHORT_VARINTS: Final = (
-    *(bytes((value,)) for value in range(0x80)),
-    *(bytes((low | 0x80, high)) for high in range(1, 0x80) for low in range(0x80)),
-)
-"""The encodings of all numbers of one or two bytes."""
-
-
 def unsigned_varint(value: int) -> bytes:
     """Encode a number from 0 to 2**32 - 1.
 
     Raises:
         OverflowError: the number is negative or needs more than 32 bits.
     """
-    if 0 <= value < 16_384:
-        return SHORT_VARINTS[value]
+    if 0 <= value < 0x80:
+        return bytes((value,))
     if value < 0 or value > _LARGEST:
         raise OverflowError(f"{value} is not an unsigned 32-bit number")
     out = bytearray()

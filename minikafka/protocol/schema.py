@@ -55,7 +55,7 @@ class Message(Struct):
     Three bytes on the wire can become 150 bytes of Python objects, so the size of a frame alone
     is a poor bound on memory. With this limit a request takes at most 75 MB (300 bytes per item)
     besides its strings, and a response 2 GB (500 bytes per item; Kafka's largest clusters need
-    2 million items).
+    2 million items), or 3 GB if it describes streams groups.
     """
     _decoders: ClassVar[dict[int, Decoder]]
     _encoders: ClassVar[dict[int, Encoder]]

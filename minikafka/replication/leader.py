@@ -20,7 +20,9 @@ start of this epoch (KAFKA-7128: below it, it may still hold what no leader has)
 eligible: not fenced, not shutting down, the same broker epoch (KIP-841). A follower that keeps up
 but is not in the ISR yet holds the high watermark back a little: on a busy partition it would
 never reach it otherwise. A member leaves that has not had everything for ``lag_time_max_s``; and
-immediately when it fetches below the high watermark, because then it has lost records.
+immediately when it fetches below the high watermark, because then it has lost records. Who has
+left joins again only after another fetch: while the ISR is too small the high watermark stands
+still, and the old position would let a silent follower join and leave at the controller's pace.
 
 ===========  =======================================  ============================================
 state        event                                    then
@@ -79,7 +81,14 @@ from .effects import (
     Thaw,
 )
 from .isr import Committed, IsrState, Pending
-from .progress import LONG_AGO, UNKNOWN_EPOCH, UNKNOWN_OFFSET, EligibleBrokers, FollowerProgress
+from .progress import (
+    LONG_AGO,
+    UNKNOWN_EPOCH,
+    UNKNOWN_OFFSET,
+    UNTIL_IT_FETCHES,
+    EligibleBrokers,
+    FollowerProgress,
+)
 
 __all__ = [
     "ANSWER_TIME_MAX_S",
@@ -356,6 +365,8 @@ class LeaderReplica:
         """
         follower = self.check_follower(broker_id, broker_epoch)
         follower.fetched(broker_epoch, fetch_offset, log_start_offset, self.log_end_offset, now)
+        if follower.join_after == UNTIL_IT_FETCHES:
+            follower.join_after = LONG_AGO
         effects: list[LeaderEffect] = []
         isr = self.isr
         if broker_id in isr.isr:
@@ -394,7 +405,7 @@ class LeaderReplica:
         if error_code is ErrorCode.INELIGIBLE_REPLICA and proposal.leader != self.node_id:
             for follower in self._followers.values():
                 if follower.broker_id not in isr.isr:
-                    follower.join_after = now + JOIN_RETRY_TIME_S
+                    follower.join_after = max(follower.join_after, now + JOIN_RETRY_TIME_S)
             self._propose(isr.isr, effects, now, leader=self.node_id)
         else:
             pause_s = min(RETRY_TIME_MIN_S * 2 ** min(isr.attempts - 1, 8), RETRY_TIME_MAX_S)
@@ -462,6 +473,7 @@ class LeaderReplica:
                 follower.join_after
                 for follower in self._followers.values()
                 if follower.broker_id not in isr.isr
+                and follower.join_after < UNTIL_IT_FETCHES
                 and self._may_join(follower, follower.join_after)
             ]
         if self.hand_over is not None:
@@ -639,6 +651,8 @@ class LeaderReplica:
     def _shrink(self, leaving: list[int], effects: list[LeaderEffect], now: float) -> None:
         if isinstance(self.isr, Committed) and not self.is_frozen:
             staying = tuple(broker_id for broker_id in self.isr.isr if broker_id not in leaving)
+            for broker_id in leaving:
+                self._followers[broker_id].join_after = UNTIL_IT_FETCHES
             self._propose(staying, effects, now)
 
     def _propose(

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-__all__ = ["LONG_AGO", "UNKNOWN_EPOCH", "UNKNOWN_OFFSET", "EligibleBrokers", "FollowerProgress"]
+__all__ = [
+    "LONG_AGO",
+    "UNKNOWN_EPOCH",
+    "UNKNOWN_OFFSET",
+    "UNTIL_IT_FETCHES",
+    "EligibleBrokers",
+    "FollowerProgress",
+]
 
 UNKNOWN_OFFSET: Final = -1
 UNKNOWN_EPOCH: Final = -1
 LONG_AGO: Final = float("-inf")
+UNTIL_IT_FETCHES: Final = float("inf")
 
 
 class EligibleBrokers:
@@ -44,7 +52,8 @@ class FollowerProgress:
         fetch_offset: The follower has everything below it; -1 before its first fetch in this
             leader epoch. It goes down only when the follower has lost records.
         last_caught_up_at: The last time at which it had everything the leader had.
-        join_after: A refused join is not proposed again before this time.
+        join_after: It does not join the ISR before this time: its join was refused, or it has left
+            and did not fetch since.
     """
 
     __slots__ = (

@@ -5,10 +5,10 @@ new one of the same name.
 """
 
 import logging
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
+from minikafka.data_class import DataClass
 from minikafka.storage.checked_file import (
     CHECKED_FILE_SIZE_BYTES_MAX,
     DamagedFile,
@@ -56,8 +56,7 @@ def read_checkpoint(disk: Disk, directory: str, kind: Checkpoint) -> dict[Partit
     return {(topic_id, partition): offset for topic_id, partition, offset in entries}
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointWork:
+class CheckpointWork(DataClass):
     """Checkpoints to write: made on the event loop, `run` in any thread.
 
     Attributes:

@@ -20,16 +20,23 @@ done in three steps, so that the event loop never waits: plan or prepare on the 
 thread, complete on the loop.
 """
 
+from __future__ import annotations
+
 import logging
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import wraps
 from operator import attrgetter
-from typing import Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
 
-from minikafka.protocol.records.batch import BATCH_HEADER_SIZE_BYTES, BatchHeader, rewrite_header
+from minikafka.data_class import DataClass
+from minikafka.protocol.records.batch import (
+    BATCH_HEADER_SIZE_BYTES,
+    CHECKED_OFFSET,
+    BatchHeader,
+    rewrite_header,
+)
 from minikafka.protocol.records.control import (
     ControlType,
     TransactionMarker,
@@ -37,7 +44,6 @@ from minikafka.protocol.records.control import (
 )
 from minikafka.storage.aborted_index import AbortedIndexes
 from minikafka.storage.clean_stop import SegmentSizes
-from minikafka.storage.compaction import CompactionPlan, dirty_groups
 from minikafka.storage.cut_marker import CutMarker
 from minikafka.storage.disk import OUT_OF_DESCRIPTORS, Buffer, Disk, DiskFile, FileCache
 from minikafka.storage.errors import (
@@ -73,8 +79,11 @@ from minikafka.storage.validation import (
     Inspection,
     split_batches,
     validate_batch,
-    validate_client_batches,
+    validate_client_batch,
 )
+
+if TYPE_CHECKING:
+    from minikafka.storage.compaction import CompactionPlan
 
 logger = logging.getLogger(__name__)
 
@@ -102,11 +111,10 @@ class AppendResult(NamedTuple):
     last_offset: int
     log_append_time_ms: int
     log_start_offset: int
-    is_duplicate: bool
+    is_duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FlushWork:
+class FlushWork(DataClass):
     """One flush: the batches, the indexes of closed segments, the leader epochs, the names.
 
     Attributes:
@@ -148,8 +156,8 @@ class FlushWork:
 
 
 def _guarded(
-    method: Callable[Concatenate["Log", Parameters], Result],
-) -> Callable[Concatenate["Log", Parameters], Result]:
+    method: Callable[Concatenate[Log, Parameters], Result],
+) -> Callable[Concatenate[Log, Parameters], Result]:
     """For a method that opens its files before it changes anything.
 
     A disk error takes the log offline, but running out of file descriptors does not. Guarded
@@ -157,7 +165,7 @@ def _guarded(
     """
 
     @wraps(method)
-    def guarded(self: "Log", /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+    def guarded(self: Log, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         if self.is_offline is not None:
             raise self.is_offline
         try:
@@ -169,12 +177,12 @@ def _guarded(
 
 
 def _all_or_offline(
-    method: Callable[Concatenate["Log", Parameters], Result],
-) -> Callable[Concatenate["Log", Parameters], Result]:
+    method: Callable[Concatenate[Log, Parameters], Result],
+) -> Callable[Concatenate[Log, Parameters], Result]:
     """For a method that must not stop half-way: any disk error takes the log offline."""
 
     @wraps(method)
-    def guarded(self: "Log", /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+    def guarded(self: Log, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         if self.is_offline is not None:
             raise self.is_offline
         try:
@@ -413,8 +421,12 @@ class Log:
 
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
-        self._high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
-        self.producer_state.transactions.settle(self._high_watermark)
+        if offset > self.log_end_offset:  # not min() and max(): every append comes here
+            offset = self.log_end_offset
+        if offset < self.log_start_offset:
+            offset = self.log_start_offset
+        self._high_watermark = offset
+        self.producer_state.transactions.settle(offset)
 
     @property
     def last_stable_offset(self) -> int:
@@ -514,39 +526,42 @@ class Log:
             )
         config = self.config
         if from_client:
-            batches = validate_client_batches(
+            header = validate_client_batch(
                 records,
                 config,
                 now_ms=now_ms,
                 request_version=request_version,
                 inspection=inspection,
             )
+            batches = [(0, header)]
+            is_of_producer = header.producer_id >= 0
         else:
             batches = split_batches(records)
             for _, header in batches:
                 validate_batch(header)
-        if len(records) > config.segment_bytes:
+            is_of_producer = True
+        size_bytes = len(records)
+        if size_bytes > config.segment_bytes:
             raise RecordListTooLarge(
-                f"an append of {len(records)} bytes; segment.bytes is {config.segment_bytes}"
+                f"an append of {size_bytes} bytes; segment.bytes is {config.segment_bytes}"
             )
-        duplicate = self._find_duplicate(batches, now_ms)
-        if duplicate is not None:
-            return duplicate
-        for _, header in batches:
-            if header.producer_id >= 0 and not header.is_control:
-                self.producer_state.check_transaction(header)
+        markers: list[TransactionMarker | None] = []
+        if is_of_producer:
+            duplicate = self._find_duplicate(batches, now_ms)
+            if duplicate is not None:
+                return duplicate
+            for _, header in batches:
+                if header.producer_id >= 0 and not header.is_control:
+                    self.producer_state.check_transaction(header)
+            markers = [
+                read_marker(records, at, one) if one.is_control else None for at, one in batches
+            ]
         append_time_ms = now_ms if config.message_timestamp_type == "LogAppendTime" else None
         base_offset = self.log_end_offset
         buffers, stamped = _stamp(records, batches, base_offset, leader_epoch, append_time_ms)
-        markers = [read_marker(records, at, one) if one.is_control else None for at, one in batches]
-        self._write(buffers, len(records), stamped, markers, now_ms)
-        return AppendResult(
-            base_offset,
-            self.log_end_offset - 1,
-            NO_TIMESTAMP if append_time_ms is None else append_time_ms,
-            self.log_start_offset,
-            is_duplicate=False,
-        )
+        self._write(buffers, size_bytes, stamped, markers, now_ms)
+        time_ms = NO_TIMESTAMP if append_time_ms is None else append_time_ms
+        return AppendResult(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset)
 
     def _find_duplicate(
         self, batches: list[tuple[int, BatchHeader]], now_ms: int
@@ -683,14 +698,19 @@ class Log:
         markers: list[TransactionMarker | None],
         now_ms: int,
     ) -> None:
-        """Write stamped batches, then remember what they (and the markers in them) change."""
+        """Write stamped batches, then remember what they (and the markers in them) change.
+
+        No markers at all: no batch is a producer's.
+        """
         config = self.config
         segment = self.segments[-1]
         try:
             if segment.size_bytes and _roll_is_due(segment, config, size_bytes, batches, now_ms):
                 self._roll(batches[0].base_offset, now_ms)
                 segment = self.segments[-1]
-            self._persist_epochs(batches)
+            epochs = self.leader_epochs
+            if epochs.is_dirty or batches[-1].partition_leader_epoch > epochs.latest_epoch:
+                self._persist_epochs(batches)
             segment.append(
                 buffers, size_bytes, batches, index_interval_bytes=config.index_interval_bytes
             )
@@ -703,6 +723,8 @@ class Log:
         self.log_end_offset = batches[-1].next_offset
         if self._unflushed_since_ms < 0:
             self._unflushed_since_ms = now_ms
+        if not markers:
+            return
         for header, marker in zip(batches, markers, strict=True):
             if header.producer_id >= 0:
                 self.producer_state.update(header, header.base_offset, now_ms=now_ms, marker=marker)
@@ -1115,6 +1137,8 @@ class Log:
         Raises:
             StorageError: the disk failed; the log is offline.
         """
+        from minikafka.storage.compaction import CompactionPlan, dirty_groups
+
         first_dirty_offset = max(self.first_dirty_offset, self.segments[0].base_offset)
         segments = self._cleanable(first_dirty_offset, now_ms)
         groups = dirty_groups(segments, self.config, first_dirty_offset, now_ms)
@@ -1300,6 +1324,9 @@ def _stamp(
     Only headers are copied: the records are written from the memory they arrived in.
     """
     view = memoryview(records)
+    if len(batches) == 1 and append_time_ms is None:  # nearly all appends
+        header = batches[0][1].stamped(offset, leader_epoch)
+        return [header.unchecked_part(), view[CHECKED_OFFSET:]], [header]
     buffers: list[Buffer] = []
     stamped: list[BatchHeader] = []
     for position, header in batches:
@@ -1314,8 +1341,7 @@ def _stamp(
             ),
             view[position + BATCH_HEADER_SIZE_BYTES : position + header.size_bytes],
         )
-        fields = (offset, header[1], leader_epoch, *header[3:])
-        written = BatchHeader._make(fields)
+        written = header.stamped(offset, leader_epoch)
         if append_time_ms is not None:
             written = written._replace(max_timestamp=append_time_ms)
         stamped.append(written)
@@ -1336,5 +1362,8 @@ def _roll_is_due(
         segment.size_bytes + size_bytes > config.segment_bytes
         or last.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
         or segment.age_ms(last.max_timestamp, now_ms) > config.segment_ms
-        or segment.index.is_full(config.segment_index_bytes)
+        or (
+            segment.size_bytes - segment.indexed_position >= config.index_interval_bytes
+            and segment.index.is_full(config.segment_index_bytes)
+        )
     )

@@ -6,8 +6,9 @@ Source: the topic configs of the Kafka documentation; KIP-937 (timestamp bounds)
 (max.compaction.lag.ms).
 """
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from minikafka.data_class import DataClass
 
 TimestampType = Literal["CreateTime", "LogAppendTime"]
 
@@ -19,8 +20,7 @@ _HOUR_MS: Final = 60 * 60 * 1000
 NO_LIMIT: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class LogConfig:
+class LogConfig(DataClass):
     """Settings of one topic.
 
     Attributes:

@@ -21,10 +21,10 @@ never *searched* for something that looks like a batch: a record's value may wel
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
+from minikafka.data_class import DataClass
 from minikafka.protocol.records.batch import (
     BATCH_HEADER_SIZE_BYTES,
     BATCH_LENGTH_MIN,
@@ -47,8 +47,7 @@ HOPS_MAX: Final = 16
 """Damaged batches in a row that are skipped by following their lengths."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hole:
+class Hole(DataClass):
     """Damaged bytes between intact batches.
 
     Attributes:

@@ -126,7 +126,6 @@ class Segment:
     __slots__ = (
         "_files",
         "_index_is_complete",
-        "_indexed_position",
         "_max_timestamp",
         "_max_timestamp_offset",
         "_positions",
@@ -136,6 +135,7 @@ class Segment:
         "created_ms",
         "first_timestamp",
         "index",
+        "indexed_position",
         "is_synced",
         "next_offset",
         "path",
@@ -163,7 +163,7 @@ class Segment:
         self.is_synced = True
         self._max_timestamp: int | None = -1
         self._max_timestamp_offset = base_offset  # last offset of the first batch that has it
-        self._indexed_position = 0  # of the last index entry
+        self.indexed_position = 0  # of the last index entry
         self._index_is_complete = True  # this process indexed every batch, or has scanned them
         self._positions: dict[int, int] | None = None
         self._verified_from = 0  # from here on this process wrote or checked it
@@ -254,10 +254,10 @@ class Segment:
                 self._max_timestamp_offset = header.base_offset + header.last_offset_delta
             if position == 0:
                 self.first_timestamp = header.max_timestamp
-            elif position - self._indexed_position >= index_interval_bytes:
+            elif position - self.indexed_position >= index_interval_bytes:
                 entry = IndexEntry(header.last_offset - self.base_offset, position)
                 self.index.add(entry, self._largest(max_timestamp))
-                self._indexed_position = position
+                self.indexed_position = position
             position += header.size_bytes
         self._max_timestamp = max_timestamp
 
@@ -605,7 +605,7 @@ class Segment:
                     return self._read_tail()
                 relative_offset = header.last_offset - self.base_offset
                 largest = TimestampEntry(header.max_timestamp, relative_offset)
-        self._indexed_position = entry.position
+        self.indexed_position = entry.position
         self._max_timestamp = largest.timestamp
         self._max_timestamp_offset = self.base_offset + max(largest.relative_offset, 0)
         return next_offset, largest.timestamp
@@ -636,7 +636,7 @@ class Segment:
             self._verified.cut(position)
         try:
             self.index.truncate(position, header.base_offset - self.base_offset)
-            self._indexed_position = self.index.last_entry().position
+            self.indexed_position = self.index.last_entry().position
         except DamagedIndex as error:
             self._rebuild_damaged(str(error))
         self.next_offset = self.find_end()
@@ -678,7 +678,7 @@ class Segment:
         """Forget index and timestamps; the caller indexes every batch again. Raises OSError."""
         self.index.clear()
         self._index_is_complete = True
-        self._indexed_position = 0
+        self.indexed_position = 0
         self._max_timestamp = -1
         self._max_timestamp_offset = self.base_offset
 

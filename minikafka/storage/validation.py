@@ -24,12 +24,16 @@ from enum import Enum, auto
 from itertools import islice
 from typing import Final
 
+from minikafka.protocol.crc import crc32c
 from minikafka.protocol.records.batch import (
     BATCH_HEADER_SIZE_BYTES,
+    CHECKED_OFFSET,
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
     LOG_OVERHEAD_SIZE_BYTES,
+    TRANSACTIONAL_FLAG,
     BatchHeader,
     Buffer,
-    crc_is_valid,
     parse_batch_header,
 )
 from minikafka.protocol.records.compression import Compression
@@ -74,7 +78,8 @@ DECOMPRESSED_RATIO_MAX: Final = 100
 
 _INSPECTED_HERE_SIZE_BYTES_MAX: Final = 16 * 1024
 
-_COMPRESSION_MAX: Final = max(Compression)
+_COMPRESSION_MAX: Final = int(max(Compression))
+_ZSTD: Final = int(Compression.ZSTD)
 
 
 class Inspection(Enum):
@@ -112,22 +117,38 @@ def split_batches(
     if not size_bytes:
         raise InvalidRecord("an append without a record batch")
     while position < size_bytes:
-        try:
-            header = parse_batch_header(records, position, must_be_whole=True)
-        except UnsupportedMagicError as error:
-            raise UnsupportedForMessageFormat(str(error)) from error
-        except CorruptBatchError as error:
-            raise CorruptMessage(str(error)) from error
-        if not crc_is_valid(records, position, header):
-            raise CorruptMessage(
-                f"batch at position {position}: the CRC {header.crc:#010x} does not match its "
-                f"{header.size_bytes} bytes"
-            )
+        header = _read_header(records, position)
         batches.append((position, header))
         if len(batches) > batches_max:
             raise InvalidRecord(f"more than {batches_max} batches in one append")
         position += LOG_OVERHEAD_SIZE_BYTES + header.batch_length
     return batches
+
+
+def _read_header(records: Buffer, position: int) -> BatchHeader:
+    """The header of a whole batch with a correct CRC.
+
+    Raises:
+        UnsupportedForMessageFormat: another message format version than 2.
+        CorruptMessage: anything that is not a whole, intact batch.
+    """
+    try:
+        header = parse_batch_header(records, position, must_be_whole=True)
+    except UnsupportedMagicError as error:
+        raise UnsupportedForMessageFormat(str(error)) from error
+    except CorruptBatchError as error:
+        raise CorruptMessage(str(error)) from error
+    crc = crc32c(
+        records,
+        position + CHECKED_OFFSET,
+        position + LOG_OVERHEAD_SIZE_BYTES + header.batch_length,
+    )
+    if crc != header.crc:
+        raise CorruptMessage(
+            f"batch at position {position}: the CRC {header.crc:#010x} does not match its "
+            f"{header.size_bytes} bytes"
+        )
+    return header
 
 
 def validate_batch(header: BatchHeader) -> None:
@@ -136,18 +157,19 @@ def validate_batch(header: BatchHeader) -> None:
     Raises:
         InvalidRecord: which rule is broken.
     """
-    if header.attributes & 7 > _COMPRESSION_MAX:
+    if header.attributes & COMPRESSION_MASK > _COMPRESSION_MAX:
         raise InvalidRecord(f"attributes {header.attributes:#06x} name an unknown compression")
-    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+    record_count = header.record_count
+    if record_count < 1 or header.last_offset_delta != record_count - 1:
         raise InvalidRecord(
-            f"record_count {header.record_count} with last_offset_delta "
+            f"record_count {record_count} with last_offset_delta "
             f"{header.last_offset_delta}; the delta of the last record is the count minus one"
         )
     if header.batch_length + LOG_OVERHEAD_SIZE_BYTES <= BATCH_HEADER_SIZE_BYTES:
-        raise InvalidRecord(f"{header.record_count} records in a batch without a payload")
+        raise InvalidRecord(f"{record_count} records in a batch without a payload")
 
 
-def validate_client_batches(
+def validate_client_batch(
     records: Buffer,
     config: LogConfig,
     *,
@@ -155,11 +177,11 @@ def validate_client_batches(
     request_version: int,
     inspection: Inspection = Inspection.HERE,
     decompressed_size_bytes_max: int = INSPECTED_SIZE_BYTES_MAX,
-) -> list[tuple[int, BatchHeader]]:
+) -> BatchHeader:
     """Parse and check the records in a Produce request for one partition.
 
     Args:
-        records: The partition's records as received.
+        records: The partition's records as received: one batch.
         config: The topic's settings.
         now_ms: The broker's clock.
         request_version: Version of the Produce request.
@@ -167,34 +189,37 @@ def validate_client_batches(
         decompressed_size_bytes_max: The largest batch to decompress.
 
     Returns:
-        One (position, header).
+        The header of the batch.
 
     Raises:
         LogError: one class per rule, see the module.
         RecordsUnread: the records have to be looked at elsewhere.
     """
-    batches = split_batches(records)
-    if len(batches) != 1:
+    size_bytes = len(records)
+    header = _read_header(records, 0) if size_bytes else None
+    if header is None or LOG_OVERHEAD_SIZE_BYTES + header.batch_length != size_bytes:
         raise InvalidRecord(
-            f"{len(batches)} record batches; a produce request has exactly one per partition"
+            f"{len(split_batches(records))} record batches; a produce request has exactly one per "
+            "partition"
         )
-    header = batches[0][1]
-    if header.size_bytes > config.max_message_bytes:
+    if size_bytes > config.max_message_bytes:
         raise MessageTooLarge(
-            f"a batch of {header.size_bytes} bytes; max.message.bytes is {config.max_message_bytes}"
+            f"a batch of {size_bytes} bytes; max.message.bytes is {config.max_message_bytes}"
         )
-    if header.is_control:
+    attributes, producer_id = header.attributes, header.producer_id
+    if attributes & CONTROL_FLAG:
         raise InvalidRecord("a control batch from a client; only the broker writes those")
     validate_batch(header)
     # Coordinators write in a producer's name without a sequence; clients do not.
-    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
-        raise InvalidRecord(
-            f"producer {header.producer_id} with epoch {header.producer_epoch} and sequence "
-            f"{header.base_sequence}; neither may be negative"
-        )
-    if header.is_transactional and header.producer_id < 0:
+    if producer_id >= 0:
+        if header.producer_epoch < 0 or header.base_sequence < 0:
+            raise InvalidRecord(
+                f"producer {producer_id} with epoch {header.producer_epoch} and sequence "
+                f"{header.base_sequence}; neither may be negative"
+            )
+    elif attributes & TRANSACTIONAL_FLAG:
         raise InvalidRecord("a transactional batch without a producer id")
-    if header.attributes & 7 == Compression.ZSTD and request_version < ZSTD_PRODUCE_VERSION_MIN:
+    if attributes & COMPRESSION_MASK == _ZSTD and request_version < ZSTD_PRODUCE_VERSION_MIN:
         raise UnsupportedCompressionType(
             f"zstd in produce version {request_version}; it needs {ZSTD_PRODUCE_VERSION_MIN}"
         )
@@ -211,7 +236,7 @@ def validate_client_batches(
     ) and inspection is not Inspection.DONE:
         decoded = _decode(records, header, inspection, decompressed_size_bytes_max)
         _validate_records(decoded, config, now_ms)
-    return batches
+    return header
 
 
 def _validate_timestamps(

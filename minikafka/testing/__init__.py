@@ -36,6 +36,7 @@ from .settings import DEFAULTS, Setting
 
 if TYPE_CHECKING:
     from .in_process import InProcessBroker
+    from .secure import SecureBroker
 
 __all__ = [
     "DEFAULTS",
@@ -55,6 +56,7 @@ __all__ = [
     "broker",
     "cluster",
     "in_process_broker",
+    "secure_broker",
 ]
 
 
@@ -78,7 +80,9 @@ def broker(
         settings: by Kafka's names, e.g. ``{"log.retention.ms": 60_000}``.
         directory: for its data and its log, both of which are kept; a temporary directory if None.
         keep: do not remove the temporary directory at the end.
-        listen: ``HOST:PORT``; port 0 is a free one, which stays the broker's until the end.
+        listen: ``HOST:PORT``, or listeners as in Kafka's setting,
+            ``PLAINTEXT://HOST:PORT,SSL://HOST:PORT``, of which `Broker.bootstrap_of` has the
+            addresses; port 0 is a free one, which stays the broker's until the end.
         prefix: words before the command, e.g. ``["nice", "-n", "5"]``. They must replace
             themselves by the command (``exec``), for signals are sent to the process they start.
         arguments: further arguments of ``minikafka serve``, e.g. ``["--log-level", "debug"]``.
@@ -101,6 +105,44 @@ def broker(
         arguments=arguments,
         environment=environment,
         defaults=defaults,
+        control=control,
+    )
+
+
+def secure_broker(
+    settings: Mapping[str, Setting] | None = None,
+    /,
+    *,
+    users: Mapping[str, str] | None = None,
+    directory: Path | str | None = None,
+    keep: bool = False,
+    control: bool = True,
+    **named_settings: Setting,
+) -> SecureBroker:
+    """A broker with TLS, SASL and ACLs; its users and certificates are made when it starts.
+
+    `SecureBroker.client` says how each user connects. Only ``admin`` may do anything, until
+    `SecureBroker.allow` lets others.
+
+    Args:
+        settings: by Kafka's names.
+        users: passwords by name, beside ``admin``; alice and bob if None.
+        directory: see `broker`.
+        keep: see `broker`.
+        control: see `broker`.
+        **named_settings: settings with ``_`` for dots.
+
+    Raises:
+        BrokerStartError: (on entering the block) it did not start, or trustme, which makes the
+            certificates, is not installed.
+    """
+    from .secure import USERS, SecureBroker
+
+    return SecureBroker(
+        {**(settings or {}), **named_settings},
+        users=USERS if users is None else users,
+        directory=directory,
+        keep=keep,
         control=control,
     )
 

@@ -32,6 +32,22 @@ class LongTurnError(AssertionError):
     """A broker kept its clients waiting; see `minikafka.broker.system.turns`."""
 
 
+def _addresses(listen: str) -> dict[str, Address]:
+    """The listeners by name; an address without a name is a plain one."""
+    found: dict[str, Address] = {}
+    for text in listen.split(","):
+        name, separator, address = text.strip().partition("://")
+        found[name if separator else "PLAINTEXT"] = Address(address if separator else text)
+    return found
+
+
+def _render(addresses: Mapping[str, Address]) -> str:
+    """For the command line: a plain listener alone as older versions understand it, too."""
+    if [*addresses] == ["PLAINTEXT"]:
+        return str(addresses["PLAINTEXT"])
+    return ",".join(f"{name}://{address}" for name, address in addresses.items())
+
+
 class Broker(Controlled):
     """``minikafka serve``, to be started, killed, paused and started again.
 
@@ -68,7 +84,7 @@ class Broker(Controlled):
         self._ahead_s = 0.0
         self._workspace = Workspace(directory, keep)
         self._listen = listen
-        self._address: Address | None = None
+        self._addresses: dict[str, Address] = {}
         self._prefix = tuple(prefix)
         self._arguments = (*assignments(defaults, settings or {}), *arguments)
         self._environment = {**_UNTIL_STDIN_CLOSES, **(environment or {})}
@@ -83,6 +99,14 @@ class Broker(Controlled):
         """``HOST:PORT``, for clients; known from the first start on."""
         return str(self._place)
 
+    def bootstrap_of(self, listener: str) -> str:
+        """``HOST:PORT`` of a listener by its name, if it has several.
+
+        Raises:
+            KeyError: it has no such listener.
+        """
+        return str(self._addresses[listener])
+
     @property
     def host(self) -> str:
         """Where it listens."""
@@ -95,9 +119,9 @@ class Broker(Controlled):
 
     @property
     def _place(self) -> Address:
-        if self._address is None:
-            raise RuntimeError(f"{self.name} was not started")
-        return self._address
+        for address in self._addresses.values():
+            return address
+        raise RuntimeError(f"{self.name} was not started")
 
     @property
     def directory(self) -> Path:
@@ -167,8 +191,8 @@ class Broker(Controlled):
         """Start it without waiting until it serves, as nodes need that wait for each other."""
         if self.is_running:
             raise RuntimeError(f"{self.name} is already running, as process {self.pid}")
-        if self._address is None:
-            self._address = Address(self._listen)
+        if not self._addresses:
+            self._addresses = _addresses(self._listen)
         self._is_paused = False
         if self._process is not None:
             self._process.wait()  # it may have died by itself
@@ -180,7 +204,7 @@ class Broker(Controlled):
             number = channel.theirs.fileno()
             serve, passed = _SERVE_CONTROLLED, [number]
             environment = {**environment, CHANNEL_VARIABLE: str(number)}
-        command = [*self._prefix, *serve, "--listen", self.bootstrap]
+        command = [*self._prefix, *serve, "--listen", _render(self._addresses)]
         command += ["--data-dir", str(self.data_dir.absolute()), *self._arguments]
         self._process = ServerProcess(
             self.name, command, self.log_path, environment=environment, pass_fds=passed
@@ -317,10 +341,12 @@ class Broker(Controlled):
 
     def release(self) -> None:
         """Give back the port and the temporary directory of a broker that does not run."""
+        if self._process is not None:
+            self._process.wait()  # its pipes are still open if it died by itself
         self._end_control()
-        if self._address is not None:
-            self._address.release()
-        if _LONG_TURNS_ARE_WATCHED in os.environ and self._address is not None:
+        for address in self._addresses.values():
+            address.release()
+        if _LONG_TURNS_ARE_WATCHED in os.environ and self._addresses:
             lines = self.log().splitlines()
             self.long_turns = [one for one in lines if _LONG_TURN in one and " WARNING " in one]
         self._workspace.remove()

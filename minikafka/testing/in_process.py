@@ -19,7 +19,7 @@ import trio.testing
 
 from minikafka.broker import lifetime
 from minikafka.broker.broker import Broker
-from minikafka.broker.net.server import Server, bind
+from minikafka.broker.net.server import BoundListener, Server, bind
 from minikafka.broker.opening import BrokerOptions, open_broker
 from minikafka.broker.settings.config import load_config
 from minikafka.broker.settings.node import Endpoint
@@ -293,7 +293,9 @@ class _ServingNode(LocalNode):
         self.commands = self._tampering.commands(broker, LoopClock())
         backlog = broker.config.socket_listen_backlog_size
         self._listener = bind(self._address.host, self._address.port, backlog)
-        nursery.start_soon(Server(broker, self._tampering.connect).serve, [self._listener])
+        nursery.start_soon(
+            Server(broker, self._tampering.connect).serve, [BoundListener(self._listener)]
+        )
 
     def on_ending(self) -> None:
         if self._listener is not None:

@@ -21,8 +21,11 @@ not disappear during a test; and the first group makes three partitions, not fif
 
 
 def kafka_name(name: str) -> str:
-    """``num_partitions`` and ``num.partitions`` are the same setting."""
-    return name.replace("_", ".")
+    """``num_partitions`` and ``num.partitions`` are the same setting.
+
+    A name with a dot is Kafka's own, which may have ``_``: ``listener.name.sasl_plaintext.x``.
+    """
+    return name if "." in name else name.replace("_", ".")
 
 
 def setting_text(value: Setting) -> str:

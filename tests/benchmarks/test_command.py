@@ -82,6 +82,7 @@ def test_json_has_medians_targets_rounds_and_the_environment() -> None:
         "at_least": 1.25,
         "at_most": None,
         "is_met": True,
+        "better": "higher",
     }
     assert {"processor", "cores", "kernel", "python", "packages"} <= set(report["environment"])
 

@@ -12,7 +12,7 @@ import trio
 from minikafka.broker.quorum.quorum import Quorum
 from minikafka.broker.system.workers import RunInThread, run_inline
 from minikafka.consensus import Message, QuorumConfig, join_message, split_message
-from minikafka.testing.simulation.disk import MemoryDisk
+from minikafka.storage.memory_disk import MemoryDisk
 
 VOTERS = frozenset({1, 2, 3})
 DELAY_S = 0.001

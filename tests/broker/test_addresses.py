@@ -33,8 +33,8 @@ def test_malformed_addresses_are_refused(text: str) -> None:
     ("assignments", "words"),
     [
         (["listeners=PLAINTEXT://0.0.0.0:0"], "--advertise"),
-        (["listeners=a:1,b:2"], "only one of each"),
-        (["listeners="], "only one of each"),
+        (["listeners=a:1,b:2"], "names PLAINTEXT twice"),
+        (["listeners="], "listeners is empty"),
         (["listeners=nowhere"], "HOST:PORT"),
         (["listeners=127.0.0.1:0", "advertised.listeners=nowhere"], "HOST:PORT"),
         (["listeners=host.invalid:0"], "cannot listen"),

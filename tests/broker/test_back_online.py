@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker.coordinators.groups import OFFSETS_TOPIC
+from minikafka.broker.coordinators.internal_topics import OFFSETS_TOPIC
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import fetch
 from minikafka.storage.disk import FileSlice

@@ -73,6 +73,20 @@ async def test_three_nodes_elect_a_controller_and_are_visible_to_clients(tmp_pat
         assert None not in cluster_ids
 
 
+async def test_voters_are_connected_before_the_first_election(tmp_path: Path) -> None:
+    an_hour = "controller.quorum.election.timeout.ms=3600000"
+    async with running_cluster(tmp_path, an_hour, start=False) as cluster:
+        for number in (1, 2, 3):
+            cluster.begin(number)
+        await cluster.until(lambda: len(cluster.running) == 3)
+        for node in cluster.running:
+            interconnect = node.broker.interconnect
+            assert interconnect is not None
+            for other in {1, 2, 3} - {node.node_id}:
+                await cluster.until(partial(interconnect.peers.is_connected, other))
+            assert node.broker.quorum.epoch == 0
+
+
 async def test_every_node_forwards_requests_to_the_controller_and_shows_the_result(
     tmp_path: Path,
 ) -> None:
@@ -308,7 +322,7 @@ async def test_a_broker_outside_the_quorum_joins_and_serves(tmp_path: Path) -> N
         await cluster.start(4)
         fourth = cluster.nodes[4]
         assert fourth.live() == [1, 2, 3, 4]
-        assert not fourth.broker.quorum.config.is_voter
+        assert 4 not in fourth.broker.quorum.voter_ids
         client = fourth.connect()
         assert await create(client, "u", partitions=8, factor=1) == ErrorCode.NONE
         assert 4 in leaders(fourth, "u")

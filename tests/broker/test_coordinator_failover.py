@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from minikafka.broker.coordinators.groups import OFFSETS_TOPIC
+from minikafka.broker.coordinators.internal_topics import OFFSETS_TOPIC
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import heartbeat as heartbeat_api
 from minikafka.protocol.messages import offset_commit, offset_fetch

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from minikafka.broker.coordinators import runtime as shard_runtime
-from minikafka.broker.coordinators.groups import OFFSETS_TOPIC
+from minikafka.broker.coordinators.internal_topics import OFFSETS_TOPIC
 from minikafka.broker.coordinators.markers import Marker
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import offset_commit, offset_fetch

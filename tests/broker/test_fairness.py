@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trio
 
-from minikafka.broker.net.server import Server, bind
+from minikafka.broker.net.server import BoundListener, Server, bind
 from minikafka.broker.system.clock import SystemClock
 from minikafka.protocol.frames import encode_request
 from minikafka.protocol.messages import metadata
@@ -56,7 +56,7 @@ async def test_the_connection_limit_holds_for_simultaneous_connections(tmp_path:
         with ExitStack() as stack:
             clients = [stack.enter_context(socket.create_connection(address)) for _ in range(10)]
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(server.serve, [listener])
+                nursery.start_soon(server.serve, [BoundListener(listener)])
                 for client in clients[3:]:
                     client.setblocking(False)
                     await trio.lowlevel.wait_readable(client)

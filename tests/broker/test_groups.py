@@ -6,8 +6,11 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker.coordinators.groups import OFFSETS_TOPIC
-from minikafka.broker.coordinators.internal_topics import java_string_hash, partition_for
+from minikafka.broker.coordinators.internal_topics import (
+    OFFSETS_TOPIC,
+    java_string_hash,
+    partition_for,
+)
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import (
     find_coordinator,

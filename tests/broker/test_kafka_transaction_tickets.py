@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.coordinators.markers import TRANSACTIONS_TOPIC
+from minikafka.broker.coordinators.internal_topics import TRANSACTIONS_TOPIC
 from minikafka.broker.handlers.transaction_errors import append_error
 from minikafka.broker.rpc.operations import ConfirmTransaction, Place
 from minikafka.protocol.errors import ErrorCode

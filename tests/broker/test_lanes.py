@@ -13,6 +13,7 @@ from minikafka.broker.control.forwarder import Forwarder
 from minikafka.broker.quorum.change_error import ChangeError
 from minikafka.broker.rpc import operations, server
 from minikafka.broker.rpc.client import CALLS_AT_ONCE_MAX
+from minikafka.security.principal import ANONYMOUS
 from tests.kit.in_process import ClusterNode, ClusterUnderTest, running_cluster
 
 _ANSWER_SECONDS_MAX = 60.0
@@ -41,7 +42,7 @@ async def overwhelmed(
         node = next(one for one in cluster.running if one is not controller)
         frame = memoryview(bytes(size_bytes))
         for _ in range(count):
-            nursery.start_soon(node.broker.forwarder.frame, frame, "client")
+            nursery.start_soon(node.broker.forwarder.frame, frame, "client", ANONYMOUS)
         yield cluster, node, unanswered
         nursery.cancel_scope.cancel()
 
@@ -91,7 +92,7 @@ async def test_a_deposed_controller_is_not_waited_for(
 
         async def forward() -> None:
             try:
-                await node.broker.forwarder.frame(memoryview(b""), "client")
+                await node.broker.forwarder.frame(memoryview(b""), "client", ANONYMOUS)
             except ChangeError as error:
                 failures.append(error.message)
 

@@ -16,7 +16,7 @@ from minikafka.broker.system.workers import run_inline
 from minikafka.consensus import QuorumConfig
 from minikafka.storage.disk import RealDisk
 from minikafka.storage.errors import StorageError
-from minikafka.testing.simulation.disk import MemoryDisk
+from minikafka.storage.memory_disk import MemoryDisk
 
 ALONE = QuorumConfig(1, frozenset({1}))
 

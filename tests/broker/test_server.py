@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker.net.server import Server, bind, endpoint_of
+from minikafka.broker.net.server import BoundListener, Server, bind, endpoint_of
 from minikafka.protocol.messages import fetch, metadata
 from tests.broker.handlers.config_requests import BROKER, SET, change
 from tests.kit.in_process import running_broker
@@ -36,7 +36,7 @@ async def listening(data_dir: Path, *assignments: str) -> AsyncGenerator[Listeni
     async with running_broker(data_dir, *assignments) as under_test, trio.open_nursery() as nursery:
         listener = bind("127.0.0.1", 0, 10)
         found = Listening(under_test.server, endpoint_of(listener, "127.0.0.1").port)
-        nursery.start_soon(under_test.server.serve, [listener])
+        nursery.start_soon(under_test.server.serve, [BoundListener(listener)])
         try:
             yield found
         finally:

@@ -10,17 +10,19 @@ import trio
 import trio.testing
 
 from minikafka.broker.broker import Broker
-from minikafka.broker.coordinators.share_state import SHARE_STATE_TOPIC
+from minikafka.broker.coordinators.internal_topics import SHARE_STATE_TOPIC
 from minikafka.broker.shares.durations import milliseconds_of
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.fields import ZERO_UUID
 from minikafka.protocol.messages import (
     create_topics,
     delete_topics,
+    describe_groups,
     describe_share_group_offsets,
     find_coordinator,
     share_acknowledge,
     share_fetch,
+    share_group_describe,
     share_group_heartbeat,
 )
 from minikafka.protocol.records import ControlType, decode_records, encode_batch, iter_batches
@@ -34,13 +36,14 @@ Range = tuple[int, int, int]
 
 
 class Member:
-    """A member of share group g that reads partition 0 of one topic."""
+    """A member of share group g that reads one partition of a topic, the first one if not told."""
 
     def __init__(self, client: WireClient, topic_id: bytes, name: str = "m") -> None:
         self.client = client
         self.topic_id = topic_id
         self.name = name
         self.epoch = 0
+        self.index = 0
 
     async def join(self, topic: str) -> list[int]:
         """Join; returns the assigned partitions."""
@@ -70,7 +73,7 @@ class Member:
                     topic_id=self.topic_id,
                     partitions=[
                         share_fetch.Partition(
-                            partition_index=0,
+                            partition_index=self.index,
                             acknowledgement_batches=[
                                 share_fetch.AcknowledgementBatch(
                                     first_offset=first, last_offset=last, acknowledge_types=[word]
@@ -87,9 +90,11 @@ class Member:
             self.epoch = sent + 1
         return answer
 
-    async def take(self, *words: tuple[int, int, int], **wanted: int) -> list[Range]:
+    async def take(
+        self, *words: tuple[int, int, int], epoch: int | None = None, **wanted: int
+    ) -> list[Range]:
         """Fetch; returns what was acquired."""
-        answer = await self.fetch(*words, **wanted)
+        answer = await self.fetch(*words, epoch=epoch, **wanted)
         one = answer.responses[0].partitions[0]
         assert (one.error_code, one.acknowledge_error_code) == (0, 0), one
         return [
@@ -109,7 +114,7 @@ class Member:
                     topic_id=self.topic_id,
                     partitions=[
                         share_acknowledge.Partition(
-                            partition_index=0,
+                            partition_index=self.index,
                             acknowledgement_batches=[
                                 share_acknowledge.AcknowledgementBatch(
                                     first_offset=first, last_offset=last, acknowledge_types=[word]
@@ -260,6 +265,77 @@ async def test_the_end_of_a_session_releases_what_it_has(tmp_path: Path) -> None
         assert await first.acknowledge((0, 0, ACCEPT), epoch=5) is ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
+async def test_a_lost_connection_ends_the_session_that_was_opened_on_it(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, *SMALL) as under_test:
+        first = await begun(under_test.connect(), under_test.broker)
+        second = await begun(under_test.connect(), under_test.broker, "other")
+        await second.client.produce("t", b"a", b"b")
+        assert await first.take() == [(0, 1, 1)]
+        got: list[list[Range]] = []
+
+        async def wait() -> None:
+            got.append(await second.take(max_wait_ms=60_000))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            await first.client.stream.aclose()
+        assert got == [[(0, 1, 2)]]
+        first.client = under_test.connect()
+        assert (await first.fetch()).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+async def test_a_session_that_was_opened_again_does_not_end_with_its_first_connection(
+    tmp_path: Path,
+) -> None:
+    async with running_broker(tmp_path, *SMALL) as under_test:
+        member = await begun(under_test.connect(), under_test.broker)
+        await member.client.produce("t", b"a")
+        old, member.client = member.client, under_test.connect()
+        assert await member.take(epoch=0) == [(0, 0, 1)]
+        await old.stream.aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        assert await member.acknowledge((0, 0, ACCEPT)) is ErrorCode.NONE
+
+
+async def test_the_end_of_the_last_session_keeps_the_delivery_count(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, *SMALL) as under_test:
+        member = await begun(under_test.connect(), under_test.broker)
+        await member.client.produce("t", b"a", b"b")
+        assert await member.take() == [(0, 1, 1)]
+        assert (await member.fetch((0, 0, RELEASE), epoch=-1)).error_code == ErrorCode.NONE
+        assert await member.take(epoch=0) == [(0, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("version", "error_code"), [(5, ErrorCode.NONE), (6, ErrorCode.GROUP_ID_NOT_FOUND)]
+)
+async def test_describe_groups_knows_no_share_groups(
+    tmp_path: Path, version: int, error_code: ErrorCode
+) -> None:
+    async with running_broker(tmp_path, *SMALL) as under_test:
+        member = await begun(under_test.connect(), under_test.broker)
+        request = describe_groups.Request(groups=["g"])
+        answer = await member.client.ask(request, version, describe_groups.Response)
+        (found,) = answer.groups
+        assert (found.group_state, found.error_code) == ("Dead", error_code)
+        assert found.members == []
+
+
+async def test_share_groups_are_described_with_their_members(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, *SMALL) as under_test:
+        member = await begun(under_test.connect(), under_test.broker)
+        request = share_group_describe.Request(group_ids=["g", "nobody"])
+        answer = await member.client.ask(request, 1, share_group_describe.Response)
+        found, nobody = answer.groups
+        assert (found.group_state, found.error_code) == ("Stable", ErrorCode.NONE)
+        (described,) = found.members
+        assert (described.member_id, described.subscribed_topic_names) == ("m", ["t"])
+        (topic,) = described.assignment.topic_partitions
+        assert (topic.topic_name, topic.partitions) == ("t", [0])
+        assert nobody.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
 async def test_requests_that_do_not_fit_their_session(tmp_path: Path) -> None:
     settings = (*SMALL, "group.share.max.share.sessions=1")
     async with running_broker(tmp_path, *settings) as under_test:
@@ -336,6 +412,29 @@ async def start_offset(client: WireClient) -> tuple[int, int]:
     return one.start_offset, one.lag
 
 
+async def test_the_lag_is_known_wherever_the_partition_is_led(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, *SMALL) as cluster:
+        client = cluster.nodes[1].connect()
+        request = create_request(assigned("t", [1], [2], [3]))
+        await client.ask(request, 7, create_topics.Response)
+        await cluster.until(
+            lambda: all("t" in one.broker.image.topics for one in cluster.nodes.values())
+        )
+        topic_id = cluster.nodes[1].broker.image.topics["t"].topic_id
+        coordinator = await join_somewhere(cluster.nodes)
+        for number, node in cluster.nodes.items():
+            member = Member(node.connect(), topic_id)
+            member.index = number - 1
+            assert await member.take() == []
+            await node.connect().produce("t", *[b"x"] * number, partition=number - 1)
+        asked = describe_share_group_offsets.Request(
+            groups=[describe_share_group_offsets.RequestGroup(group_id="g")]
+        )
+        answer = await coordinator.ask(asked, 1, describe_share_group_offsets.Response)
+        (topic,) = answer.groups[0].topics
+        assert {one.partition_index: one.lag for one in topic.partitions} == {0: 1, 1: 2, 2: 3}
+
+
 async def test_another_leader_goes_on_where_the_killed_one_stopped(tmp_path: Path) -> None:
     settings = (
         *SMALL,
@@ -375,7 +474,7 @@ async def test_another_leader_goes_on_where_the_killed_one_stopped(tmp_path: Pat
         assert got == [(0, 0, 1), (2, 2, 2)]
 
 
-async def join_somewhere(nodes: Mapping[int, ClusterNode]) -> None:
+async def join_somewhere(nodes: Mapping[int, ClusterNode]) -> WireClient:
     """Join group g at its coordinator, so that its share state is initialised."""
     while True:
         client = nodes[1].connect()
@@ -388,7 +487,7 @@ async def join_somewhere(nodes: Mapping[int, ClusterNode]) -> None:
             )
             answer = await coordinator.ask(heartbeat, 1, share_group_heartbeat.Response)
             if answer.assignment is not None and answer.assignment.topic_partitions:
-                return
+                return coordinator
         await trio.testing.wait_all_tasks_blocked(0.01)
 
 

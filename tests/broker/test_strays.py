@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from minikafka.broker.coordinators.groups import OFFSETS_TOPIC
+from minikafka.broker.coordinators.internal_topics import OFFSETS_TOPIC
 from minikafka.broker.replicas.strays import StrayLogs, decide_strays
 from minikafka.metadata.image import RESOURCE_TOPIC, MetadataImage
 from minikafka.metadata.records import PartitionRecord, SettingRecord, TopicRecord

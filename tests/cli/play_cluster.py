@@ -69,6 +69,8 @@ class PlayCluster:
     ) -> None:
         if self.process.exit_code is None:
             self.stop()
+        else:
+            self.process.wait()  # it ended by itself: its pipes are still open
         if exc is not None:
             exc.add_note(f"stderr of the supervisor:\n{self.stderr}")
 

@@ -64,10 +64,12 @@ def test_the_containers_are_one_cluster() -> None:
         assert command == "serve"
         assert f"--node-id={number}" in words
         assert {word.partition("=")[0] for word in words} <= options_of("serve")
-        load_config(None, [word.removeprefix("--set=") for word in words if "--set" in word], {})
+        settings = [word.removeprefix("--set=") for word in words if "--set" in word]
+        assert load_config(None, settings, {}).minikafka_internal_secret_file
 
 
 @pytest.mark.parametrize("path", sorted(DEPLOY.glob("*.toml")), ids=lambda path: path.name)
 def test_settings_files_can_be_read(path: Path) -> None:
     config = load_config(path.read_text(), [], {})
     assert config.min_insync_replicas == 2
+    assert config.minikafka_internal_secret_file

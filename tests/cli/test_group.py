@@ -9,7 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from tests.cli.conftest import CommandLine, line_of, lines_of
+from tests.kit.streams_member import join_streams_group, leave_streams_group
 from tests.kit.waiting import look_until
+from tests.kit.wire import Wire
 
 
 @pytest.fixture
@@ -236,3 +238,46 @@ def test_a_consume_that_is_stopped_leaves_its_group_immediately(
     process.send_signal(number)
     assert cli.finish(process).exit_code == 128 + number
     assert cli.group(group)["state"] == "Empty"  # it would be Stable until the session times out
+
+
+# --- streams groups -----------------------------------------------------------------------------
+
+
+def test_a_streams_group_is_described_with_its_tasks(
+    cli: CommandLine, topic: str, group: str
+) -> None:
+    fill(cli, topic, {0: 4})
+    with Wire(cli.bootstrap) as wire:
+        join_streams_group(wire, group, topic)
+        (listed,) = json.loads(cli.ok("group", "list", "--type", "streams", "--json"))["groups"]
+        assert (listed["group"], listed["type"]) == (group, "streams")
+        document = cli.group(group)
+        assert (document["type"], document["state"]) == ("Streams", "Stable")
+        assert (document["assignor"], document["epoch"]) == ("sticky", 1)
+        (member,) = document["members"]
+        assert (member["process"], member["epoch"]) == ("p", 1)
+        assert member["active_tasks"] == ["0_0", "0_1", "0_2"]
+        assert member["standby_tasks"] == []
+        assert {row["member"] for row in document["partitions"]} == {"m"}
+        assert "0_0 0_1 0_2" in cli.ok("group", "describe", group)
+        assert "NON_EMPTY_GROUP" in cli.fails("group", "delete", group)
+        leave_streams_group(wire, group)
+    reset(cli, group, topic, "--to-earliest")
+    assert offsets(cli, group)[0] == 0
+    cli.ok("group", "delete", group)
+    assert group not in cli.ok("group", "list")
+
+
+def test_a_share_group_is_described_by_both_commands(
+    cli: CommandLine, topic: str, group: str
+) -> None:
+    fill(cli, topic, {0: 3})
+    words = ("--share", group, "--from-beginning", "--max-records", "3")
+    assert len(cli.ok("consume", topic, *words).splitlines()) == 3
+    document = cli.group(group)
+    assert (document["type"], document["state"], document["members"]) == ("Share", "Empty", [])
+    start = {row["partition"]: row["start_offset"] for row in document["partitions"]}
+    assert (start[0], document["lag"]) == (3, 0)
+    table = cli.ok("group", "describe", group)
+    assert f"{group}  share  Empty  lag 0" in table
+    assert table == cli.ok("share-group", "describe", group)

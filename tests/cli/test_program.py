@@ -18,11 +18,18 @@ COMMANDS = [
     "group",
     "share-group",
     "transaction",
+    "user",
+    "quota",
+    "acl",
     "client-metrics",
     "cluster",
     "quorum",
+    "lab",
     "log",
 ]
+
+
+ASK_A_CLUSTER = {"topic", "group", "share-group", "transaction", "acl", "user", "quota"}
 
 
 def invoke(*words: str) -> tuple[int, str, str]:
@@ -75,14 +82,15 @@ def _command(path: list[str]) -> click.Command:
     [
         path
         for path in all_commands()
-        if path[0] in {"topic", "group", "share-group", "transaction"} and len(path) == 2
+        if path[0] in {"topic", "group", "share-group", "transaction", "acl", "user", "quota"}
+        and len(path) == 2
     ]
     + [["produce"], ["consume"]],
     ids=" ".join,
 )
 def test_every_command_for_a_cluster_takes_bootstrap_and_json(path: list[str]) -> None:
     options = {option for parameter in _command(path).params for option in parameter.opts}
-    assert {"--bootstrap", "--json", "--connect-timeout"} <= options
+    assert {"--bootstrap", "--json", "--connect-timeout", "--config", "-X"} <= options
 
 
 def test_without_a_command_the_help_is_shown_and_the_usage_is_wrong() -> None:

@@ -14,6 +14,9 @@ from minikafka_client import NewTopic, sync
 # Static members may die young.
 SETTINGS = {
     "group.min.session.timeout.ms": "1000",
+    # A member of the newer groups learns with a heartbeat what is assigned to it.
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "200",
     "auto.create.topics.enable": "false",
     "transaction.two.phase.commit.enable": "true",
 }

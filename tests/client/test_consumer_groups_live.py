@@ -171,7 +171,11 @@ async def test_a_group_is_described_with_epochs_and_assignments(
 @pytest.fixture(scope="module")
 def queues(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     """A broker for share groups."""
-    with JudgedBroker(tmp_path_factory.mktemp("queues")) as broker:
+    settings = {
+        "group.share.min.heartbeat.interval.ms": "200",
+        "group.share.heartbeat.interval.ms": "200",
+    }
+    with JudgedBroker(tmp_path_factory.mktemp("queues"), settings) as broker:
         yield broker.bootstrap
         broker.check_log()
 
@@ -211,6 +215,90 @@ async def test_released_records_come_again_and_rejected_ones_do_not(
     async with sharing(queues, topic) as consumer:
         [left] = await consumer.poll()  # closing has released it
         assert left.value == b"release"
+
+
+async def test_a_share_consumer_of_properties_and_its_statistics(
+    queues: str, new_name: NewName
+) -> None:
+    topic = await make_topic(queues, new_name(), 1, b"1", b"22", b"333")
+    await begin_with_the_first(queues, topic)
+    config = {
+        "bootstrap.servers": queues,
+        "group.id": topic,
+        "share.acknowledgement.mode": "EXPLICIT",
+        "share.acquire.mode": "record_limit",
+        "max.poll.records": "2",
+    }
+    with trio.fail_after(60):
+        async with mk.ShareConsumer.from_config(config) as consumer:
+            assert consumer.statistics().acquisition_lock_timeout_ms is None
+            await consumer.subscribe([topic])
+            records = await consumer.poll()
+            assert [record.value for record in records] == [b"1", b"22"]
+            consumer.acknowledge(records[0], "accept")
+            await consumer.commit()
+            found = consumer.statistics()
+    assert (found.consumed_records, found.consumed_bytes) == (2, 3)
+    assert (found.acknowledged_records, found.failed_acknowledgements) == (1, 0)
+    assert (found.held_records, found.buffered_records, found.errors) == (1, 0, {})
+    assert found.requests == found.latency.request_count >= 2
+    assert found.acquisition_lock_timeout_ms is not None
+    assert (found.group.state, found.group.last_poll_age_s is None) == ("stable", False)
+    assert sum(one.latency.request_count for one in found.brokers.values()) == found.requests
+
+
+def test_a_blocking_share_consumer_of_properties(queues: str, new_name: NewName) -> None:
+    config = {"bootstrap.servers": queues, "group.id": new_name()}
+    with BlockingShareConsumer.from_config(config) as consumer:
+        assert consumer.statistics().consumed_records == 0
+
+
+async def test_dead_letters(queues: str, new_name: NewName) -> None:
+    topic = new_name()
+    letter = await dead_letter(queues, topic)
+    assert (letter.key, letter.value) == (None, b"rejected")
+    assert letter.headers == headers_of_a_dead_letter(topic)
+
+
+def headers_of_a_dead_letter(topic: str) -> tuple[tuple[str, bytes], ...]:
+    """About offset 0, which the group with the topic's name has rejected (KIP-1191)."""
+    return (
+        ("__dlq.errors.topic", topic.encode()),
+        ("__dlq.errors.partition", b"0"),
+        ("__dlq.errors.offset", b"0"),
+        ("__dlq.errors.group", topic.encode()),
+        ("__dlq.errors.delivery.count", b"1"),
+        ("__dlq.errors.message", b"Offset rejected by client."),
+    )
+
+
+async def dead_letter(bootstrap: str, topic: str) -> mk.ConsumerRecord:
+    """The letter about a record that a group rejects."""
+    await make_topic(bootstrap, topic, 1, b"rejected", b"accepted")
+    letters = f"dlq.{topic}"
+    async with mk.AdminClient(bootstrap) as admin:
+        enabled = {"errors.deadletterqueue.group.enable": "true"}
+        await admin.create_topics([mk.NewTopic(letters, 1, configs=enabled)])
+        group = mk.ConfigResource(mk.ConfigResourceType.GROUP, topic)
+        await admin.alter_configs(
+            {
+                group: [
+                    mk.ConfigChange("errors.deadletterqueue.topic.name", letters),
+                    mk.ConfigChange("errors.deadletterqueue.copy.record.enable", "true"),
+                ]
+            }
+        )
+    async with sharing(bootstrap, topic, share_acknowledgement_mode="explicit") as consumer:
+        records: list[mk.ShareRecord] = []
+        while len(records) < 2:
+            records += await consumer.poll()
+        consumer.acknowledge(records[0], mk.Acknowledgement.REJECT)
+        consumer.acknowledge(records[1], mk.Acknowledgement.ACCEPT)
+        assert await consumer.commit() == {mk.TopicPartition(topic, 0): None}
+    with trio.fail_after(60):
+        async with mk.Consumer(bootstrap, auto_offset_reset="earliest") as reader:
+            await reader.assign([mk.TopicPartition(letters, 0)])
+            return await anext(aiter(reader))
 
 
 async def test_an_exception_releases_what_was_worked_on(queues: str, new_name: NewName) -> None:

@@ -12,7 +12,7 @@ import confluent_kafka
 import pytest
 import trustme
 
-from minikafka_client import AdminClient, Consumer, NewTopic, Producer
+from minikafka_client import AdminClient, Consumer, NewTopic, Producer, ShareConsumer
 from minikafka_client.consumer_options import ConsumerConfig
 from minikafka_client.options import split_options
 from minikafka_client.producer_options import ProducerConfig
@@ -241,12 +241,13 @@ def test_properties_become_options_of_a_consumer(
         ({"sasl.kerberos.keytab": "x"}, "pass sasl="),
         ({"security.protocol": "TLS"}, "security.protocol='TLS'; it is one of PLAINTEXT"),
         (
-            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"},
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"},
             "it is one of PLAIN",
         ),
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "PLAIN"}, "needs a user"),
         ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere"}, "files cannot be used"),
-        ({"security.protocol": "SSL", "ssl.truststore.type": "JKS"}, "only PEM can be read"),
+        ({"security.protocol": "SSL", "ssl.truststore.type": "BCFKS"}, "it is PEM or PKCS12"),
+        ({"security.protocol": "SSL", "ssl.truststore.type": "PKCS12"}, "without a file"),
         ({"security.protocol": "SSL", "ssl.enabled.protocols": "SSLv3"}, "one or more of TLSv1.2"),
         ({"security.protocol": "SSL", "ssl.key.pem": "key"}, "a key without a certificate"),
     ],
@@ -459,3 +460,15 @@ def test_versions_of_tls_are_limited() -> None:
     context = options.get("ssl_context")
     assert context is not None
     assert context.minimum_version == context.maximum_version == ssl.TLSVersion.TLSv1_3
+
+
+def test_what_share_consumers_cannot_have_is_refused_as_in_kafka() -> None:
+    config = {"bootstrap.servers": "localhost:9092", "group.id": "g"}
+    with pytest.raises(ValueError, match=r"auto\.offset\.reset, isolation\.level cannot be"):
+        ShareConsumer.from_config(
+            {**config, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+        )
+    with pytest.raises(ValueError, match=r"group\.id is missing"):
+        ShareConsumer.from_config({"bootstrap.servers": "localhost:9092"})
+    with pytest.raises(TypeError, match=r"'share.mode'"):
+        ShareConsumer.from_config({**config, "share.mode": "explicit"})

@@ -110,16 +110,12 @@ KAFKA: Final = tuple(
 )
 """Read from the message files in kafka-clients 4.4.0."""
 
-_SECURITY = "there is no security yet"
 _BETWEEN_BROKERS = "between brokers; ours speak a protocol of their own"
 _TOKENS = "delegation tokens are not planned"
 _VOTERS = "voters are replaced with `minikafka quorum admit`; their number is fixed"
 
 REASONS: Final = {
-    "SaslHandshake": _SECURITY,
-    "SaslAuthenticate": _SECURITY,
     "AlterClientQuotas": "there are no quotas; DescribeClientQuotas shows none",
-    "AlterUserScramCredentials": _SECURITY,
     "CreateDelegationToken": _TOKENS,
     "RenewDelegationToken": _TOKENS,
     "ExpireDelegationToken": _TOKENS,
@@ -142,9 +138,6 @@ REASONS: Final = {
     "WriteShareGroupState": _BETWEEN_BROKERS,
     "DeleteShareGroupState": _BETWEEN_BROKERS,
     "ReadShareGroupStateSummary": _BETWEEN_BROKERS,
-    "StreamsGroupHeartbeat": "not yet (KIP-1071)",
-    "StreamsGroupDescribe": "not yet (KIP-1071)",
-    "StreamsGroupTopologyDescriptionUpdate": "not yet (KIP-1071)",
 }
 """Why the versions differ, by API; used only where they do."""
 

@@ -26,8 +26,8 @@ from minikafka.consensus.messages import EPOCH_MAX
 from minikafka.consensus.snapshot import encode_snapshot
 from minikafka.storage.checked_file import DamagedFile
 from minikafka.storage.errors import StorageError, WrongDataDirectory
+from minikafka.storage.memory_disk import MemoryDisk
 from minikafka.storage.record_log import DamagedRecordLog
-from minikafka.testing.simulation.disk import MemoryDisk
 from tests.consensus.machines import entries, epochs_of
 
 THREE = QuorumConfig(1, frozenset({1, 2, 3}), log_memory_size_bytes_max=60)

@@ -13,6 +13,7 @@ from minikafka.consensus.messages import (
     CampaignRequest,
     DirectoryOf,
     JoinRequest,
+    LeaderHint,
     SnapshotRequest,
     SnapshotResponse,
     VoteRequest,
@@ -23,17 +24,19 @@ numbers = st.integers(0, 2**63 - 1)
 epochs = st.integers(0, EPOCH_MAX)
 directories = st.binary(max_size=16)
 append_requests = st.builds(
-    lambda numbers, payloads, directory: AppendRequest(
+    lambda numbers, payloads, directory, has_voter_set: AppendRequest(
         numbers[-1],
         7,
         numbers[0],
         5,
         tuple(map(consensus.Entry, numbers[1:-1], payloads)),
         directory,
+        has_voter_set,
     ),
     st.lists(epochs, min_size=2, max_size=6).map(sorted),
     st.lists(st.binary(max_size=20), min_size=4, max_size=4),
     directories,
+    st.booleans(),
 )
 messages = st.one_of(
     st.builds(
@@ -43,6 +46,7 @@ messages = st.one_of(
         numbers,
         st.booleans(),
         st.lists(st.builds(DirectoryOf, numbers, directories), max_size=3).map(tuple),
+        directories,
     ),
     st.builds(
         VoteResponse, epochs, epochs, st.booleans(), st.booleans(), directories, st.booleans()
@@ -57,11 +61,15 @@ messages = st.one_of(
         epochs,
         directories,
         st.booleans(),
+        numbers,
     ),
-    st.builds(SnapshotRequest, epochs, numbers, epochs, numbers, numbers, st.binary()),
+    st.builds(
+        SnapshotRequest, epochs, numbers, epochs, numbers, numbers, st.binary(), st.booleans()
+    ),
     st.builds(SnapshotResponse, epochs, numbers, numbers),
     st.builds(JoinRequest, epochs),
     st.builds(CampaignRequest, epochs),
+    st.builds(LeaderHint, epochs, numbers, st.text(max_size=9), numbers),
 )
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.binary(max_size=4) | st.text(max_size=4),

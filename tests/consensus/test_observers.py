@@ -17,7 +17,7 @@ def test_an_observer_asks_all_voters_until_a_leader_sends_something() -> None:
     assert deadline == 0.25
     assert machines.sent(node.expire(deadline)) == [JoinRequest(0)] * 3
     effects = machines.append(node, (0, 0), 1, epoch=1, now=1.0)
-    assert machines.sent(effects) == [AppendResponse(1, True, 0, 1, 0)]
+    assert machines.sent(effects) == [AppendResponse(1, True, 0, 1, 0, kraft_version_max=1)]
     assert (node.role, node.leader_id) == (Role.OBSERVER, 2)
     assert node.deadline() == 2.0
     effects = node.expire(2.0)

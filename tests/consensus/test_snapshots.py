@@ -81,7 +81,7 @@ def test_the_snapshot_is_installed_before_it_is_acknowledged() -> None:
         consensus.SnapshotInstalled(5),
         effects[-1],
     ]
-    assert sent(effects) == [messages.AppendResponse(1, True, 5, 5, 0)]
+    assert sent(effects) == [messages.AppendResponse(1, True, 5, 5, 0, kraft_version_max=1)]
     assert (node.log.base_index, node.log.last_index, node.commit_index) == (5, 5, 5)
 
 
@@ -111,9 +111,11 @@ def test_a_snapshot_that_the_log_covers_removes_nothing() -> None:
     node = started(1, 1, 1, 1)
     effects = offer(node, 0, b"", last=(3, 1))
     assert of_kind(effects, consensus.Committed) == [consensus.Committed(3)]
-    assert sent(effects) == [messages.AppendResponse(1, True, 3, 3, 0)]
+    assert sent(effects) == [messages.AppendResponse(1, True, 3, 3, 0, kraft_version_max=1)]
     assert node.log.last_index == 4
-    assert sent(offer(node, 0, b"", last=(2, 1))) == [messages.AppendResponse(1, True, 3, 3, 0)]
+    assert sent(offer(node, 0, b"", last=(2, 1))) == [
+        messages.AppendResponse(1, True, 3, 3, 0, kraft_version_max=1)
+    ]
 
 
 def test_a_snapshot_that_contradicts_the_log_replaces_it() -> None:
@@ -198,7 +200,7 @@ def test_entries_that_were_compacted_away_meanwhile_need_a_snapshot() -> None:
 def test_an_append_below_the_base_is_answered_with_the_log_end() -> None:
     node = started(2, base=(5, 2))
     effects = append(node, (2, 1), 1, 1)
-    assert sent(effects) == [messages.AppendResponse(2, True, 5, 5, 0)]
+    assert sent(effects) == [messages.AppendResponse(2, True, 5, 5, 0, kraft_version_max=1)]
 
 
 def test_entries_follow_a_snapshot() -> None:

@@ -17,7 +17,7 @@ _INTERNAL_PORT = 19092
 def networked_cluster(
     directory: Path, network: Network, settings: Mapping[str, str]
 ) -> Generator[testing.Cluster]:
-    """Three brokers for a block, each behind a link of `network`."""
+    """Three brokers for a block, each behind a link of `network`, which need a secret for that."""
     nodes = [
         testing.NodeOptions(
             listen=f"{network.address(node_id)}:{_PORT}",
@@ -26,6 +26,10 @@ def networked_cluster(
         )
         for node_id in (1, 2, 3)
     ]
+    secret = directory / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text("known to the nodes of this cluster")
+    settings = {**settings, "minikafka.internal.secret.file": str(secret)}
     with testing.cluster(nodes, settings, directory=directory) as cluster:
         try:
             yield cluster

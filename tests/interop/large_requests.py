@@ -135,11 +135,9 @@ class _Maker:
             if rest is None and field.name in self._values:
                 return self._values[field.name]
             many = 1 if rest else 0 if rest is None else count
-            varies = rest == () and self._attack.is_varied
-            return [
-                self._value(field.item, rest or None, count, one if varies else 0)
-                for one in range(many)
-            ]
+            if rest == () and self._attack.is_varied:
+                return [self._value(field.item, None, count, one) for one in range(many)]
+            return [self._value(field.item, rest or None, count, 0)] * many if many else []
         if field.kind == "struct":
             assert field.struct is not None
             return self._struct(field.struct, rest or (), count, number)
@@ -163,7 +161,7 @@ class _Maker:
                 return 0.0
             case "int8":
                 return number % 3
-            case "int16":
+            case "int16" | "uint16":
                 return number % 30_000
             case _:
                 return number

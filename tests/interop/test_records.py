@@ -25,6 +25,7 @@ RECORDS = [
     Outgoing(b"earlier than those before", b"key", timestamp_ms=1_500_000_000_000),
     *(Outgoing(LONG_TEXT + b"%d" % number, b"%d" % (number % 3)) for number in range(40)),
 ]
+FIRST_LONG = len(RECORDS) - 40
 COMPRESSION = {codec: Compression[codec.upper()] for codec in CODECS}
 
 
@@ -41,8 +42,11 @@ def test_every_client_reads_what_this_one_wrote(
         assert [one.offset for one in received] == list(range(len(RECORDS)))
         assert not any(one.is_append_time for one in received)
     with Wire(broker.bootstrap) as wire:
-        stored = {batch.compression for batch in wire.stored_batches(topic)}
-    assert stored == {COMPRESSION[codec]}
+        batches = wire.stored_batches(topic)
+    # librdkafka splits them as it likes, and leaves what would not shrink uncompressed.
+    assert {one.compression for one in batches if one.next_offset > FIRST_LONG} == {
+        COMPRESSION[codec]
+    }
 
 
 @pytest.mark.parametrize("codec", CODECS)

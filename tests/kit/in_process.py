@@ -32,10 +32,12 @@ from minikafka.broker.net.connection import Connection
 from minikafka.broker.net.server import Server
 from minikafka.broker.opening import BrokerOptions
 from minikafka.broker.settings.config import load_config
+from minikafka.broker.settings.listeners import Listener
 from minikafka.broker.settings.node import Endpoint
 from minikafka.broker.system.turns import TURN_SECONDS_MAX, TurnWatch
 from minikafka.broker.transport.transport import SocketTransport
 from minikafka.metadata.records import PartitionRecord
+from minikafka.security.principal import ANONYMOUS, Principal
 from minikafka.testing.in_process import LocalNode
 from tests.kit.wire import WireClient
 
@@ -62,6 +64,7 @@ class BrokerUnderTest:
     def __init__(self, broker: Broker, nursery: trio.Nursery) -> None:
         self.broker = broker
         self.server = Server(broker)
+        self.connections: list[Connection] = []
         self._nursery = nursery
         self._sockets: list[trio.socket.SocketType] = []
 
@@ -69,14 +72,24 @@ class BrokerUnderTest:
         for one in self._sockets:
             one.close()
 
-    def connect(self) -> WireClient:
+    def connect(self, who: Principal | Listener = ANONYMOUS) -> WireClient:
+        """A client that is somebody without having to say so, or one on a listener."""
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         connection = Connection(self.broker, SocketTransport(theirs, "/test"))
-        self._nursery.start_soon(connection.run)
+        if isinstance(who, Listener):
+            connection.client.listener = who
+        else:
+            connection.client.principal = who
+        self._nursery.start_soon(self._serve, connection)
         client = trio.socket.from_stdlib_socket(ours)
         self._sockets.append(client)
         return WireClient(trio.SocketStream(client))
+
+    async def _serve(self, connection: Connection) -> None:
+        self.connections.append(connection)
+        await connection.run()
+        self.connections.remove(connection)
 
 
 class Node(LocalNode):
@@ -114,8 +127,8 @@ class Node(LocalNode):
     def on_ending(self) -> None:
         self.under_test.hang_up()
 
-    def connect(self) -> WireClient:
-        return self.under_test.connect()
+    def connect(self, principal: Principal = ANONYMOUS) -> WireClient:
+        return self.under_test.connect(principal)
 
 
 @contextmanager

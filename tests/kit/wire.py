@@ -231,10 +231,19 @@ class Wire(wire.Wire):
         return _fetched(self.ask(request, _FETCH_VERSION, fetch_api.Response))
 
     def stored_batches(self, topic: str, partition: int = 0) -> list[record_format.BatchHeader]:
-        """The headers of the batches from offset 0 on, as the broker stores them (up to 50 MB)."""
-        fetched = self.fetch(topic, partition, 0, size_bytes=_STORED_BYTES_MAX)
-        assert fetched.error_code == ErrorCode.NONE, fetched
-        return [header for _, header in _headers(fetched)]
+        """The headers of all batches, as the broker stores them; a fetch ends with a segment."""
+        found: list[record_format.BatchHeader] = []
+        offset, high_watermark = 0, 1
+        while offset < high_watermark:
+            fetched = self.fetch(topic, partition, offset, size_bytes=_STORED_BYTES_MAX)
+            assert fetched.error_code == ErrorCode.NONE, fetched
+            found += [header for _, header in _headers(fetched)]
+            high_watermark = fetched.high_watermark
+            next_offset = next_offset_in(fetched, offset)
+            if next_offset == offset:  # nothing is stored, or what was compacted was the last
+                break
+            offset = next_offset
+        return found
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
         """ListOffsets of one partition."""

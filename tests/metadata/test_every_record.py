@@ -26,6 +26,7 @@ SMALL: dict[type[Any], st.SearchStrategy[Any]] = {
     str: st.sampled_from(["a", "a.b", "a_b"]),
     bytes: st.sampled_from([b"1" * 16, b"2" * 16]),
     bool: st.booleans(),
+    float: st.sampled_from([0.5, 2.0]),
 }
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from minikafka.lab.processes.java import SMALL
 from minikafka.protocol.messages import metadata
+from minikafka.testing.places import Address
 from tests.kit.wire import Wire
 from tests.peers import keeper
 from tests.peers.java_runtime import java_command, locked
@@ -36,6 +38,9 @@ class ApacheKafka:
         settings: Kafka's names and values, on top of `SETTINGS`.
         listeners: further listeners, by name, and their security protocols.
         scram_users: names and passwords that SCRAM knows.
+        controller_protocol: the security protocol of the controller's listener.
+        heap_mb: memory of the JVM.
+        flags: of the JVM; by default those of a small program that ends soon.
 
     Attributes:
         bootstrap: `HOST:PORT`, once it was started.
@@ -49,6 +54,9 @@ class ApacheKafka:
         *,
         listeners: Mapping[str, str] | None = None,
         scram_users: Mapping[str, str] | None = None,
+        controller_protocol: str = "PLAINTEXT",
+        heap_mb: int = 256,
+        flags: Sequence[str] = SMALL,
     ) -> None:
         self.folder = folder
         self.bootstrap = ""
@@ -56,6 +64,10 @@ class ApacheKafka:
         self._settings = {**SETTINGS, **(settings or {})}
         self._listeners = listeners or {}
         self._scram_users = scram_users or {}
+        self._controller_protocol = controller_protocol
+        self._heap_mb = heap_mb
+        self._flags = flags
+        self._held: list[Address] = []
 
     @property
     def log_path(self) -> Path:
@@ -76,7 +88,12 @@ class ApacheKafka:
         Raises:
             StartFailed: it ended, or did not serve in time.
         """
-        command = self.prepare()
+        try:
+            self._keep(self.prepare(), watched_pid)
+        finally:
+            self.release_ports()
+
+    def _keep(self, command: Sequence[str], watched_pid: int) -> None:
         process = subprocess.Popen(
             [sys.executable, keeper.__file__, str(watched_pid), str(self.log_path), *command],
             stdin=subprocess.DEVNULL,
@@ -87,34 +104,41 @@ class ApacheKafka:
         # The keeper outlives this process if others are still running tests, so do not wait for it.
         process.returncode = 0
 
+    def release_ports(self) -> None:
+        """Give the ports back: it serves, or never will again."""
+        for address in self._held:
+            address.release()
+
     def prepare(self) -> list[str]:
         """Choose ports, write the configuration, format the disk; returns the command.
+
+        The ports stay this node's until `release_ports`.
 
         Raises:
             StartFailed: it cannot format its disk.
         """
         self.folder.mkdir(parents=True)
-        port, controller_port, *ports = _free_ports(2 + len(self._listeners))
-        self.bootstrap = f"127.0.0.1:{port}"
-        self.addresses = {
-            name: f"127.0.0.1:{own}" for name, own in zip(self._listeners, ports, strict=True)
-        }
+        self._held = [Address("127.0.0.1:0") for _ in range(2 + len(self._listeners))]
+        self.bootstrap, controller, *own = map(str, self._held)
+        self.addresses = dict(zip(self._listeners, own, strict=True))
         shown = [f"{name}://{where}" for name, where in self.addresses.items()]
         shown.insert(0, f"PLAINTEXT://{self.bootstrap}")
         protocols = [f"{name}:{protocol}" for name, protocol in self._listeners.items()]
-        protocols += ["CONTROLLER:PLAINTEXT", "PLAINTEXT:PLAINTEXT"]
+        protocols += [f"CONTROLLER:{self._controller_protocol}", "PLAINTEXT:PLAINTEXT"]
         listeners = {
-            "listeners": ",".join([*shown, f"CONTROLLER://127.0.0.1:{controller_port}"]),
+            "listeners": ",".join([*shown, f"CONTROLLER://{controller}"]),
             "advertised.listeners": ",".join(shown),
             "listener.security.protocol.map": ",".join(protocols),
-            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "controller.quorum.voters": f"1@{controller}",
             "log.dirs": str(self.folder / "logs"),
         }
         configuration = self.folder / "server.properties"
         lines = [f"{name}={value}" for name, value in {**self._settings, **listeners}.items()]
         configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
         self._format(configuration)
-        return java_command("kafka.Kafka", str(configuration), heap_mb=256)
+        return java_command(
+            "kafka.Kafka", str(configuration), heap_mb=self._heap_mb, flags=self._flags
+        )
 
     def _format(self, configuration: Path) -> None:
         storage = ["format", "--cluster-id", CLUSTER_ID, "--config", str(configuration)]
@@ -174,6 +198,12 @@ SETTINGS: Final = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    # A member of the newer groups learns of its partitions with a heartbeat: every 5 s by default.
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.share.min.heartbeat.interval.ms": "200",
+    "group.share.heartbeat.interval.ms": "200",
+    "group.share.min.record.lock.duration.ms": "1000",
     # Many a test's records are from years ago, and the first look is half a minute after the start.
     "log.retention.check.interval.ms": "86400000",
     "log.initial.task.delay.ms": "86400000",
@@ -187,23 +217,39 @@ SETTINGS: Final = {
 
 
 class OwnApacheKafka(ApacheKafka):
-    """A node that belongs to one test, which may kill and restart it."""
+    """A node that belongs to one test, which may kill and restart it.
 
+    Attributes:
+        ready_seconds: from the last start until it was seen to serve.
+    """
+
+    ready_seconds: float
     _process: subprocess.Popen[bytes]
     _command: list[str]
 
     def __enter__(self) -> Self:
-        self._command = self.prepare()
-        self.launch()
+        try:
+            self._command = self.prepare()
+            self.launch()
+        except BaseException:
+            self.release_ports()
+            raise
         return self
 
     def launch(self) -> None:
         """Start it (again), with the ports and the data that it had; returns when it serves."""
+        started = time.perf_counter()
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
         self.wait_until_it_serves(self._process)
+        self.ready_seconds = time.perf_counter() - started
+
+    @property
+    def pid(self) -> int:
+        """The process that was started last."""
+        return self._process.pid
 
     def kill(self) -> None:
         self._process.kill()
@@ -216,17 +262,7 @@ class OwnApacheKafka(ApacheKafka):
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+        self.release_ports()
 
 
 def shared(run_folder: Path) -> ApacheKafka:

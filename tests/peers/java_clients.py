@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from tests.interop.clients import Outgoing
 from tests.kit.waiting import work_until
-from tests.peers.java_runtime import java_command
+from tests.peers.java_runtime import classes, jars, java_command
 
 Settings = Mapping[str, object]
 
@@ -32,10 +32,12 @@ class JavaClients:
 
     Args:
         log_path: gets what the clients log.
+        pom: names other jars than those that `java/` was compiled with.
     """
 
-    def __init__(self, log_path: Path) -> None:
-        command = java_command("Peer", log_level="warn")
+    def __init__(self, log_path: Path, pom: Path | None = None) -> None:
+        where = None if pom is None else f"{classes()}:{jars(pom)}/*"
+        command = java_command("Peer", log_level="warn", classes_and_jars=where)
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
@@ -96,7 +98,11 @@ class JavaClients:
         return self.ask(f"admin.{operation}", settings=settings, **arguments)
 
     def consumer(self, name: str, bootstrap: str, **settings: object) -> JavaConsumer:
-        """Open a consumer: Kafka's names with ``_`` for dots, and ``topics`` or ``pattern``."""
+        """Open a consumer: Kafka's names with ``_`` for dots, and what it subscribes to.
+
+        That is ``topics``, ``pattern`` (the client matches it) or ``subscription_pattern`` (the
+        broker does).
+        """
         return JavaConsumer(self, name, bootstrap, settings)
 
     def share_consumer(self, name: str, bootstrap: str, **settings: object) -> JavaShareConsumer:
@@ -129,12 +135,14 @@ class JavaConsumer:
         self.received: list[dict[str, Any]] = []
         self._clients = clients
         topics, pattern = settings.pop("topics", None), settings.pop("pattern", None)
+        subscription_pattern = settings.pop("subscription_pattern", None)
         defaults = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
         self.ask(
             "open",
             settings=_dotted(bootstrap, {**defaults, **settings}),
             topics=topics,
             pattern=pattern,
+            subscription_pattern=subscription_pattern,
         )
 
     def ask(self, operation: str, **arguments: object) -> Any:

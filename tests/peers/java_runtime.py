@@ -16,17 +16,20 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from minikafka.lab.processes.java import SMALL
+
 HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
 TOOLS_POM = HERE / "pom-tools.xml"
+LIBRARIES_POM = HERE / "pom-libraries.xml"
+OLD_CLIENTS_POM = HERE / "pom-old-clients.xml"
 TOOLS_PACKAGES = ("kafka.admin.", "org.apache.kafka.tools.")
+CONNECT_PACKAGE = "org.apache.kafka.connect."
 JAVA_SOURCES = HERE / "java"
+STREAMS_SOURCES = JAVA_SOURCES / "streams"
 LOG_CONFIG = HERE / "log4j2.properties"
 KEPT = Path(sys.prefix) / "peers"
 PROGRAMS = ("java", "javac", "mvn")
-
-SMALL = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-"""Quick to start, and no threads for a collector that has nothing to collect."""
 
 
 def missing() -> str | None:
@@ -85,45 +88,50 @@ def jars(pom: Path = POM) -> Path:
     return _made_once(KEPT / f"jars-{_digest([pom])}", collect)
 
 
-def classes() -> Path:
-    """The folder with the compiled programs of `java/`.
+def classes(folder: Path = JAVA_SOURCES, pom: Path = POM) -> Path:
+    """The folder with the compiled programs of a folder of sources.
 
     Raises:
         RuntimeError: they do not compile.
     """
-    sources = sorted(JAVA_SOURCES.glob("*.java"))
-    class_path = f"{jars()}/*"
+    sources = sorted(folder.glob("*.java"))
+    class_path = f"{jars(pom)}/*"
 
-    def compile_all(folder: Path) -> None:
-        _run(
-            [
-                "javac",
-                "-Xlint:all,-processing",
-                "-Werror",
-                "-cp",
-                class_path,
-                "-d",
-                folder,
-                *sources,
-            ]
-        )
+    def compile_all(into: Path) -> None:
+        lint = ("-Xlint:all,-processing", "-Werror")
+        _run(["javac", *lint, "-cp", class_path, "-d", into, *sources])
 
-    return _made_once(KEPT / f"classes-{_digest([POM, *sources])}", compile_all)
+    return _made_once(KEPT / f"classes-{_digest([pom, *sources])}", compile_all)
+
+
+def class_path(main_class: str) -> str:
+    """Where a class is: in the jars, in `java/`, in `java/streams/`, or among Kafka's tools."""
+    if main_class.startswith(TOOLS_PACKAGES):
+        return f"{jars(TOOLS_POM)}/*"
+    if main_class.startswith(CONNECT_PACKAGE):
+        return f"{jars(LIBRARIES_POM)}/*"
+    if (STREAMS_SOURCES / f"{main_class}.java").is_file():
+        return f"{classes(STREAMS_SOURCES, LIBRARIES_POM)}:{jars(LIBRARIES_POM)}/*"
+    return f"{classes()}:{jars()}/*"
 
 
 def java_command(
-    main_class: str, *arguments: str, heap_mb: int = 128, log_level: str = "info"
+    main_class: str,
+    *arguments: str,
+    heap_mb: int = 128,
+    log_level: str = "info",
+    flags: Sequence[str] = SMALL,
+    classes_and_jars: str | None = None,
 ) -> list[str]:
-    """The command line that runs a class of the jars or of `java/`, or one of Kafka's tools."""
-    is_tool = main_class.startswith(TOOLS_PACKAGES)
+    """The command line that runs a class; `class_path` says which there are and where."""
     return [
         "java",
         f"-Xmx{heap_mb}m",
-        *SMALL,
+        *flags,
         f"-Dlog4j2.configurationFile={LOG_CONFIG}",
         f"-Dpeers.log.level={log_level}",
         "-cp",
-        f"{jars(TOOLS_POM)}/*" if is_tool else f"{classes()}:{jars()}/*",
+        classes_and_jars or class_path(main_class),
         main_class,
         *arguments,
     ]

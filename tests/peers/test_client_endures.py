@@ -20,12 +20,14 @@ pytestmark = [pytest.mark.java, pytest.mark.interop, pytest.mark.slow, pytest.ma
 PARTITIONS = 3
 BETWEEN_ENDS = 300
 """So many records are acknowledged (and read) before the broker's next end."""
+# A broker that was killed is refused until its last session ends: after 9 s by default.
+SETTINGS = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 
 
 @pytest.fixture(scope="module")
 def node(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[OwnApacheKafka]:
     """A node of these tests' own."""
-    with OwnApacheKafka(tmp_path_factory.mktemp("mortal") / "node") as mortal:
+    with OwnApacheKafka(tmp_path_factory.mktemp("mortal") / "node", SETTINGS) as mortal:
         yield mortal
 
 

@@ -10,17 +10,23 @@ from typing import Any
 import pytest
 import trio
 import trustme
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 import minikafka_client as mk
 from minikafka_client.options import Mechanism
 from minikafka_client.sasl import Plain, ScramSha256, ScramSha512
 from minikafka_client.sync import AdminClient as BlockingAdminClient
 from minikafka_client.sync import Reader, Writer
+from tests.cli.conftest import CommandLine
 from tests.peers.apache_kafka import OwnApacheKafka
+from tests.spark.secured import every_way
+from tests.spark.session import new_session
 
 pytestmark = [pytest.mark.java, pytest.mark.interop, pytest.mark.timeout(600)]
 
+CLIENT_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 LISTENERS = {"TLS": "SSL", "CLEAR": "SASL_PLAINTEXT", "SAFE": "SASL_SSL"}
 JAAS = "org.apache.kafka.common.security"
 
@@ -162,3 +168,59 @@ async def test_failed_authentication_is_reported_immediately(
 
     with pytest.raises(mk.AuthenticationError, match=text):
         await trio.to_thread.run_sync(blocking)
+
+
+@pytest.fixture
+def properties(secured: OwnApacheKafka, authority: trustme.CA, tmp_path: Path) -> dict[str, str]:
+    """What a Java client would be given for the listener with TLS and SCRAM."""
+    issuer = pkcs12.PKCS12Certificate(
+        x509.load_pem_x509_certificate(authority.cert_pem.bytes()), b"ca"
+    )
+    trusted = tmp_path / "trust.p12"
+    encryption = serialization.BestAvailableEncryption(b"store secret")
+    trusted.write_bytes(pkcs12.serialize_java_truststore([issuer], encryption))
+    return {
+        "bootstrap.servers": secured.addresses["SAFE"],
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": (f'{CLIENT_SCRAM} required username="alice" password="alice secret";'),
+        "ssl.truststore.type": "PKCS12",
+        "ssl.truststore.location": str(trusted),
+        "ssl.truststore.password": "store secret",
+    }
+
+
+def test_the_command_line_takes_the_properties_of_java(
+    properties: dict[str, str], name: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    config.chmod(0o600)
+    cli = CommandLine("localhost:1")
+    del cli.environment["MINIKAFKA_BOOTSTRAP"]
+    here = ("--config", str(config), "--bootstrap", properties["bootstrap.servers"])
+    cli.ok("topic", "create", name, *here)
+    cli.ok("produce", name, *here, stdin="one\ntwo\n")
+    found = cli.ok("consume", name, *here, "--from-beginning", "--max-records", "2")
+    assert found.split() == ["one", "two"]
+    assert name in cli.ok("topic", "list", *here)
+    config.write_text(config.read_text().replace("alice secret", "wrong secret"))
+    line = cli.fails("topic", "list", *here)
+    assert "SASL_AUTHENTICATION_FAILED" in line
+    assert "wrong secret" not in line
+
+
+@pytest.mark.slow
+def test_spark_reads_and_writes_batches_and_streams(
+    properties: dict[str, str], name: str, tmp_path: Path
+) -> None:
+    options = dict(properties)
+    bootstrap = options.pop("bootstrap.servers")
+    with BlockingAdminClient.from_config(properties) as admin:
+        admin.create_topics([mk.NewTopic(name), mk.NewTopic(f"{name}-copy")])
+    spark = new_session(tmp_path / "spark")
+    try:
+        found = every_way(spark, {"bootstrap.servers": bootstrap, **options}, name, tmp_path)
+    finally:
+        spark.stop()
+    assert found == (["a", "b", "c"], ["a", "b", "c"])

@@ -14,6 +14,7 @@ import minikafka_client as mk
 from minikafka.protocol.errors import ErrorCode
 from minikafka_client.serializers import Json
 from minikafka_client.sync import ShareConsumer as BlockingShareConsumer
+from tests.client.test_consumer_groups_live import dead_letter, headers_of_a_dead_letter
 from tests.kit.wire import MakeTopic
 from tests.peers.apache_kafka import ApacheKafka
 from tests.peers.test_client_consumes import send_values
@@ -75,6 +76,12 @@ async def test_what_is_asked_past_is_accepted(bootstrap: str, topic: str) -> Non
     async with sharing(bootstrap, topic) as consumer:
         [record] = await taken(consumer, 1)
         assert record.value == b"next"
+
+
+async def test_dead_letters_are_the_same(bootstrap: str, name: str) -> None:
+    letter = await dead_letter(bootstrap, name)
+    assert (letter.key, letter.value) == (None, b"rejected")
+    assert letter.headers == headers_of_a_dead_letter(name)
 
 
 async def test_released_records_come_again_and_rejected_ones_do_not(
@@ -156,7 +163,7 @@ async def test_there_may_be_more_workers_than_partitions(bootstrap: str, topic: 
 async def test_a_lock_that_has_ended_is_told_when_it_is_acknowledged(
     bootstrap: str, topic: str
 ) -> None:
-    await prepare(bootstrap, topic, **{"share.record.lock.duration.ms": 15_000})
+    await prepare(bootstrap, topic, **{"share.record.lock.duration.ms": 2_000})
     await send_values(bootstrap, topic, b"slow")
     async with (
         sharing(bootstrap, topic, share_acknowledgement_mode="explicit") as slow,

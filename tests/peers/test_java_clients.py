@@ -230,3 +230,22 @@ def test_a_pattern_finds_topics_that_are_created_later(
         make_topic(1, suffix="-b")
         wait_until_shared([consumer], [3])
         assert consumer.assignment[-1].endswith("-b:0")
+
+
+def test_the_broker_matches_a_subscription_pattern(
+    java: JavaClients, ours: str, make_topic: MakeTopic
+) -> None:
+    """RE2J's syntax; the whole name has to match, and topics may come later (KIP-848)."""
+    first = make_topic(2, suffix="-a")
+    with java.consumer(
+        "matched",
+        ours,
+        group_id=first,
+        group_protocol="consumer",
+        subscription_pattern=first.removesuffix("a") + "[ab]",
+    ) as consumer:
+        wait_until_shared([consumer], [2])
+        make_topic(1, suffix="-abc")
+        make_topic(1, suffix="-b")
+        wait_until_shared([consumer], [3])
+        assert [one for one in consumer.assignment if "-abc" in one] == []

@@ -13,6 +13,7 @@ import pytest
 from minikafka_client import TopicPartition
 from minikafka_client.sync import Producer
 from tests.kit.live import JudgedBroker
+from tests.kit.streams_member import join_streams_group
 from tests.kit.wire import Wire
 from tests.peers.java_runtime import java_command
 
@@ -50,6 +51,7 @@ def data_dir(
     with JudgedBroker(tmp_path_factory.mktemp("dumped")) as broker:
         with Wire(broker.bootstrap) as wire:
             wire.create_topic(TOPIC, 1, SETTINGS)
+            join_streams_group(wire, "streams", TOPIC)
         write_transactions(broker.bootstrap)
         if request.param == "stopped":
             broker.stop()
@@ -113,6 +115,15 @@ COMMITTED = (
     r'.*"clientTransactionVersion":2'
 )
 OFFSET = rf'"group":"{GROUP}".*"version":"?4"?.*"offset":\d+'
+STREAMS_GROUP = {
+    17: '"validatedTopologyEpoch":0,"lastAssignmentConfigs":[{"key":"num.standby.replicas"',
+    19: '"processId":"p"',
+    20: '"assignmentEpoch":1,"assignmentTimestamp":',
+    21: '"activeTasks":[{"subtopologyId":"0","partitions":[0]}]',
+    22: '"activeTasks":[{"subtopologyId":"0","partitions":[0],"assignmentEpochs":[1]}]',
+    23: f'"sourceTopics":["{TOPIC}"]',
+}
+"""By the type of the record: a part of what the tool says of it."""
 
 
 @pytest.mark.parametrize(
@@ -128,3 +139,6 @@ def test_records_of_coordinators_are_decoded(
     paths = [path for path in data_dir.glob(f"{topic}-*/*.log") if path.stat().st_size]
     shown = dump(paths, decoder)
     assert len(re.findall(line, shown)) >= TRANSACTIONS * 2 // 3, shown[-3000:]
+    for kind, part in STREAMS_GROUP.items() if decoder == OFFSETS else ():
+        (record,) = re.findall(rf'"type":"{kind}".*', shown)
+        assert part in record

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from minikafka.protocol.messages import describe_share_group_offsets
+from minikafka_client import ConfigChange, ConfigResource, ConfigResourceType
+from minikafka_client.sync import AdminClient
 from tests.interop.clients import Outgoing
 from tests.kit.live import JudgedBroker
 from tests.kit.waiting import work_until
@@ -20,12 +22,19 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
 SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 EXPLICIT = {"share_acknowledgement_mode": "explicit"}
-SETTINGS = {"group.share.record.lock.duration.ms": "1500", "group.share.delivery.count.limit": "3"}
+SETTINGS = {
+    "group.share.delivery.count.limit": "3",
+    "group.share.min.record.lock.duration.ms": "1000",
+    # A member learns with a heartbeat what is assigned to it.
+    "group.share.min.heartbeat.interval.ms": "200",
+    "group.share.heartbeat.interval.ms": "200",
+}
+LOCK = "share.record.lock.duration.ms"
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Generator[JudgedBroker]:
-    """A broker whose locks run out soon."""
+    """A broker whose members are told soon, and which gives up after three deliveries."""
     with JudgedBroker(tmp_path_factory.mktemp("sharing"), SETTINGS) as running:
         yield running
 
@@ -61,6 +70,12 @@ class Sharing:
         return any(
             one.start_offset >= 0 for topic in answer.groups[0].topics for one in topic.partitions
         )
+
+    def set_lock_ms(self, lock_ms: int) -> None:
+        """How long a record is locked that a member of the group gets from now on."""
+        group = ConfigResource(ConfigResourceType.GROUP, self.topic)
+        with AdminClient(self.bootstrap) as admin:
+            admin.alter_configs({group: [ConfigChange(LOCK, str(lock_ms))]})
 
     def send(self, *values: str) -> None:
         records = [Outgoing(value.encode()) for value in values]
@@ -111,8 +126,10 @@ def test_a_record_is_given_up_after_its_last_delivery(sharing: Sharing) -> None:
 def test_another_member_gets_records_whose_lock_has_run_out(sharing: Sharing) -> None:
     with sharing.open("slow", **EXPLICIT) as slow, sharing.open("quick", **EXPLICIT) as quick:
         sharing.begin(slow)
+        sharing.set_lock_ms(1_000)
         sharing.send("work")
         slow.poll_until(1, {"work": "NOTHING"})
+        sharing.set_lock_ms(60_000)  # the second lock holds however late the commit comes
         (taken,) = quick.poll_until(1, {})
         assert (taken["value"], taken["delivery_count"]) == ("work", 2)
         assert quick.ask("commit") == {f"{sharing.topic}:0": None}
@@ -144,6 +161,7 @@ def test_members_share_a_partition(sharing: Sharing) -> None:
 def test_a_closed_member_leaves_its_records_to_others(sharing: Sharing) -> None:
     with sharing.open("second", **EXPLICIT) as second:
         sharing.begin(second)
+        sharing.set_lock_ms(1_000)  # the second one may have them before it polls again
         with sharing.open("first", **EXPLICIT) as first:
             sharing.send("one", "two")
             while not first.received and not second.received:
@@ -155,7 +173,7 @@ def test_a_closed_member_leaves_its_records_to_others(sharing: Sharing) -> None:
 def test_what_is_acknowledged_survives_a_killed_broker(
     java: JavaClients, tmp_path: Path, name: str
 ) -> None:
-    with JudgedBroker(tmp_path) as broker:
+    with JudgedBroker(tmp_path, SETTINGS) as broker:
         with Wire(broker.bootstrap) as wire:
             wire.create_topic(name, 1, {})
         sharing = Sharing(java, broker, name)

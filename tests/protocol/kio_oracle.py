@@ -31,8 +31,14 @@ NEWER_VERSIONS: Final = {
     ApiKey.API_VERSIONS: 5,
     ApiKey.TXN_OFFSET_COMMIT: 6,
     ApiKey.DELETE_GROUPS: 3,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: 1,
+    ApiKey.STREAMS_GROUP_DESCRIBE: 1,
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: 0,
 }
 """Versions of Kafka 4.4 that kio does not have; `test_codec_against_java` has bytes of them."""
+
+NEWER_APIS: Final = frozenset({ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE})
+"""APIs of Kafka 4.4 that kio does not have."""
 
 NEWER_ERRORS: Final = {
     "GROUP_DELETION_FAILED",

@@ -54,7 +54,11 @@ def _same_declaration(ours: type[Struct], version: int, theirs: Any) -> None:
             _same_declaration(struct, version, kio_field.struct)
 
 
-@pytest.mark.parametrize("api_key", ApiKey, ids=lambda key: key.title)
+@pytest.mark.parametrize(
+    "api_key",
+    [key for key in ApiKey if key not in kio_oracle.NEWER_APIS],
+    ids=lambda key: key.title,
+)
 def test_an_api_has_the_name_and_the_versions_that_kio_knows(api_key: ApiKey) -> None:
     name = api_key_map[api_key]
     assert name.replace("_", "") == api_key.title.lower()

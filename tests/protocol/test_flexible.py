@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from minikafka.protocol import flexible
+from minikafka.protocol import encoder, flexible
 from minikafka.protocol.exceptions import MalformedMessageError
 from tests.protocol.plain_writer import varint
 
@@ -27,7 +27,7 @@ def test_a_number_is_read_back_between_other_bytes(number: int, around: bytes) -
 
 
 def test_the_table_holds_every_number_of_two_bytes() -> None:
-    assert list(flexible.SHORT_VARINTS) == [varint(number) for number in range(2**14)]
+    assert list(encoder.SHORT_VARINTS) == [varint(number) for number in range(2**14)]
 
 
 @pytest.mark.parametrize("number", [-1, LARGEST + 1])

@@ -52,6 +52,18 @@ def test_one_after_the_other() -> None:
     ]
 
 
+def test_who_left_silently_joins_again_when_it_fetches() -> None:
+    """Below min.insync.replicas the high watermark stands still, at their old position."""
+    leader = leaders.settled(min_insync=2)
+    leader.appended(110, 1.0)
+    assert leader.expire(leaders.LAG_TIME_MAX_S + 1.0) == [leaders.proposal(1)]
+    assert leader.image_changed((1, 2, 3), (1,), 5, 8, 32.0) == []
+    assert leader.deadline() is None
+    assert leader.expire(60.0) == []
+    fetched = leader.follower_fetched(2, 12, 110, 0, 61.0)
+    assert fetched == [leaders.proposal(1, 2, partition_epoch=8)]
+
+
 def test_a_replica_that_is_no_longer_assigned_does_not_join() -> None:
     leader = leaders.settled(isr=(1, 2, 3))
     leader.image_changed((1, 2), (1, 2, 3), 5, 8, 0.1)

@@ -10,7 +10,7 @@ from minikafka.protocol.records.record import Record, decode_records
 from minikafka.storage.disk import FileCache
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
-from minikafka.testing.simulation.disk import MemoryDisk
+from minikafka.storage.memory_disk import MemoryDisk
 
 NOW_MS = 1_700_000_000_000
 

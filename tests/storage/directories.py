@@ -5,7 +5,7 @@ from random import Random
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_directory import LogDirectory
-from minikafka.testing.simulation.disk import MemoryDisk
+from minikafka.storage.memory_disk import MemoryDisk
 from tests.storage.batches import NOW_MS, batch_of, value_at
 
 CONFIG = LogConfig(segment_bytes=300)

@@ -12,7 +12,7 @@ import pytest
 
 from minikafka.storage.disk import Disk, FileCache, FileSlice, RealDisk
 from minikafka.storage.errors import DirectoryLocked
-from minikafka.testing.simulation.disk import MemoryDisk
+from minikafka.storage.memory_disk import MemoryDisk
 
 
 @pytest.fixture(params=["real", "memory"])

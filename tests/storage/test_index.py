@@ -19,7 +19,7 @@ from minikafka.storage.index import (
     SparseIndex,
     TimestampEntry,
 )
-from minikafka.testing.simulation.disk import MemoryDisk
+from minikafka.storage.memory_disk import MemoryDisk
 
 STEM = "d/0"
 PATHS = ("d/0.index", "d/0.timeindex")

@@ -10,7 +10,7 @@ from minikafka.storage.directory_meta import FORMAT_VERSION
 from minikafka.storage.disk import RealDisk
 from minikafka.storage.errors import DirectoryLocked, StorageError, WrongDataDirectory
 from minikafka.storage.log_directory import LogDirectory
-from minikafka.testing.simulation.disk import MemoryDisk
+from minikafka.storage.memory_disk import MemoryDisk
 from tests.storage.batches import NOW_MS, values_by_offset
 from tests.storage.directories import CONFIG, ID, OTHER_ID, DirectoryUnderTest, all_of, append
 

@@ -26,7 +26,7 @@ from minikafka.storage.disk import FileCache
 from minikafka.storage.errors import OutOfOrderSequence, StorageError
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
-from minikafka.testing.simulation.disk import MemoryDisk
+from minikafka.storage.memory_disk import MemoryDisk
 from tests.storage.batches import NOW_MS, batch_of, read_records
 
 DIRECTORY = "d/t-0"

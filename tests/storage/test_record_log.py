@@ -15,8 +15,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from minikafka.storage.memory_disk import MemoryDisk
 from minikafka.storage.record_log import DamagedRecordLog, RecordLog
-from minikafka.testing.simulation.disk import MemoryDisk
 
 PATH = "d/metadata.log"
 

@@ -1,13 +1,13 @@
 """What a log accepts from clients, rule by rule, with the error codes."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minikafka.data_class import replace
 from minikafka.protocol.crc import crc32c
 from minikafka.protocol.records.assembly import assemble_batch
+from minikafka.protocol.records.batch import BatchHeader
 from minikafka.protocol.records.builder import encode_batch
 from minikafka.protocol.records.compression import Compression
 from minikafka.protocol.records.control import ControlType, encode_control_batch
@@ -18,7 +18,7 @@ from minikafka.storage.validation import (
     RECORD_ERRORS_MAX,
     split_batches,
     validate_batch,
-    validate_client_batches,
+    validate_client_batch,
 )
 from tests.storage.batches import NOW_MS, batch_of
 
@@ -27,17 +27,13 @@ DAY_MS = 86_400_000
 RECORD = b"\x0e\x00\x00\x00\x01\x02v\x00"  # a record without a key
 
 
-def validate(
-    batch: bytes, config: LogConfig = CONFIG, *, request_version: int = 9
-) -> list[tuple[int, object]]:
-    return list(
-        validate_client_batches(batch, config, now_ms=NOW_MS, request_version=request_version)
-    )
+def validate(batch: bytes, config: LogConfig = CONFIG, *, request_version: int = 9) -> BatchHeader:
+    return validate_client_batch(batch, config, now_ms=NOW_MS, request_version=request_version)
 
 
 def refused(batch: bytes, error: type[errors.LogError], match: str, **config: object) -> None:
     with pytest.raises(error, match=match):
-        validate(batch, replace(CONFIG, **config))  # type: ignore[arg-type]  # one test per field
+        validate(batch, replace(CONFIG, **config))
 
 
 def raw_batch(**changes: int) -> bytes:
@@ -52,10 +48,10 @@ def raw_batch(**changes: int) -> bytes:
 
 
 def test_an_ordinary_batch_passes() -> None:
-    ((position, header),) = validate_client_batches(
+    header = validate_client_batch(
         memoryview(batch_of("a", "b")), CONFIG, now_ms=NOW_MS, request_version=3
     )
-    assert (position, header.record_count) == (0, 2)
+    assert header.record_count == 2
 
 
 @pytest.mark.parametrize(

@@ -291,3 +291,15 @@ def test_a_broker_that_keeps_its_clients_waiting_fails_the_test_where_that_is_wa
     with pytest.raises(LongTurnError, match="ran for"), kafka:
         AdminClient(kafka.bootstrap).close()
     assert "longest of all" not in str(kafka.long_turns)
+
+
+def test_a_broker_that_died_by_itself_leaves_no_open_pipe() -> None:
+    kafka = testing.broker()
+    kafka.start()
+    pipe = kafka.process.fileno()
+    os.kill(kafka.pid, signal.SIGKILL)
+    kafka.close()
+    with pytest.raises(ValueError, match="closed file"):
+        kafka.process.fileno()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(pipe)

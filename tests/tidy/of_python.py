@@ -12,6 +12,7 @@ PURE_FOLDERS = (
     "minikafka/storage",
     "minikafka/replication",
     "minikafka/consensus",
+    "minikafka/security",
     "minikafka/metadata",
     "minikafka/coordinator",
     "client/minikafka_client/core",

@@ -80,9 +80,12 @@ def no_test_asserts_on_how_long_something_took(source: Source) -> Iterator[tuple
     },
     accepts={"tests/test_a.py": "@pytest.mark.interop\ndef test_it(): assert f()"},
     allowed={
+        "tests/lab/processes/conftest.py": "Java and Maven do not come with pip; CI has them",
         "tests/peers/conftest.py": "Java and Maven do not come with pip; CI has them",
         "tests/spark/conftest.py": "Java does not come with pip; CI has it",
         "tests/spark/oracle/conftest.py": "Maven does not come with pip; CI has it",
+        "tests/lab/web/conftest.py": "Node and Chromium do not come with pip; CI has them",
+        "tests/lab/page/conftest.py": "Chromium does not come with pip; CI has it",
         "tests/faults/test_cluster_networks.py": "namespaces need root and iproute2; CI has both",
     },
 )

@@ -83,11 +83,12 @@ def dotted(node: ast.AST) -> str:
 
 
 def read_project() -> list[Source]:
-    """Return every tracked text file that exists in the working tree."""
+    """Return every tracked text file that exists in the working tree: all but the images."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     names = [name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+    names = [name for name in names if not name.endswith(".png")]
     return [Source(name, (ROOT / name).read_text(encoding="utf-8")) for name in names]
 
 

@@ -54,7 +54,7 @@ class SpokenVersions:
     """`negotiate` with one broker, remembered: the same few requests are sent again and again."""
 
     def __init__(self, broker: BrokerVersions) -> None:
-        self._broker = broker
+        self.of_broker = self._broker = broker
         # Bounded: callers name their limits in the code, or (Produce, Fetch) one of two.
         self._versions: dict[tuple[type[Message], int, int], int] = {}
 

@@ -7,7 +7,11 @@ from typing import Final
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.exceptions import MalformedMessageError
-from minikafka.protocol.messages import consumer_group_describe, share_group_describe
+from minikafka.protocol.messages import (
+    consumer_group_describe,
+    share_group_describe,
+    streams_group_describe,
+)
 from minikafka.protocol.messages import delete_groups as delete_groups_api
 from minikafka.protocol.messages import describe_groups as describe_groups_api
 from minikafka.protocol.messages import list_groups as list_groups_api
@@ -78,7 +82,7 @@ def describe_groups(
 
     def attempt(wanted: Sequence[str]) -> Plan[_Descriptions]:
         outcome = dict((yield from _describe_classic(cluster, wanted)))
-        for describe in (_describe_consumer, _describe_share):
+        for describe in (_describe_consumer, _describe_share, _describe_streams):
             missing = [
                 group_id
                 for group_id, found in outcome.items()
@@ -139,6 +143,81 @@ def _describe_share(cluster: Cluster, group_ids: Sequence[str]) -> Plan[_Descrip
         share_group_describe.Response,
         lambda node, answer: {each.group_id: _newer_group(node, each) for each in answer.groups},
     )
+
+
+def _describe_streams(cluster: Cluster, group_ids: Sequence[str]) -> Plan[_Descriptions]:
+    return at_coordinators(
+        cluster,
+        group_ids,
+        lambda node, asked: Call(
+            node,
+            streams_group_describe.Request(
+                group_ids=list(asked), include_authorized_operations=False
+            ),
+        ),
+        streams_group_describe.Response,
+        lambda node, answer: {each.group_id: _streams_group(node, each) for each in answer.groups},
+    )
+
+
+def _streams_group(
+    node: int, group: streams_group_describe.DescribedGroup
+) -> GroupDescription | KafkaError:
+    if group.error_code:
+        return broker_error(group.error_code, f"group {group.group_id!r}", group.error_message)
+    subtopologies = [] if group.topology is None else group.topology.subtopologies or []
+    topics = {
+        one.subtopology_id: (
+            *one.source_topics,
+            *(topic.name for topic in one.repartition_source_topics),
+        )
+        for one in subtopologies
+    }
+    return GroupDescription(
+        group_id=group.group_id,
+        state=group.group_state,
+        protocol_type="streams",
+        assignor=group.assignor_name or "",
+        members=tuple(_streams_member(member, topics) for member in group.members),
+        coordinator=node,
+        type="Streams",
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+    )
+
+
+def _streams_member(
+    member: streams_group_describe.Member, topics: Mapping[str, Sequence[str]]
+) -> MemberDescription:
+    return MemberDescription(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=tuple(sorted({name for names in topics.values() for name in names})),
+        assignment=_partitions_of_tasks(member.assignment, topics),
+        member_epoch=member.member_epoch,
+        target_assignment=_partitions_of_tasks(member.target_assignment, topics),
+        rack_id=member.rack_id,
+        active_tasks=_task_names(member.assignment.active_tasks),
+        standby_tasks=_task_names(member.assignment.standby_tasks),
+        process_id=member.process_id,
+    )
+
+
+def _partitions_of_tasks(
+    assignment: streams_group_describe.Assignment, topics: Mapping[str, Sequence[str]]
+) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic, index)
+        for task in assignment.active_tasks
+        for topic in topics.get(task.subtopology_id, ())
+        for index in task.partitions
+    )
+
+
+def _task_names(tasks: Iterable[streams_group_describe.TaskIds]) -> tuple[str, ...]:
+    return tuple(f"{task.subtopology_id}_{index}" for task in tasks for index in task.partitions)
 
 
 def _newer_group(

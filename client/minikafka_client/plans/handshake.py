@@ -1,13 +1,15 @@
 """The first requests on every connection: API versions, and authentication.
 
 First ApiVersions (KIP-35, KIP-511), then, if there is a SASL mechanism, SaslHandshake and as many
-SaslAuthenticate as the mechanism needs (KIP-43, KIP-152). A broker that demands reauthentication
-(``connections.max.reauth.ms``, KIP-368) closes the connection, and a new one is opened.
+SaslAuthenticate as the mechanism needs (KIP-43, KIP-152). Where sessions end
+(``connections.max.reauth.ms``, KIP-368), the connection authenticates again before that, by the
+same requests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import NamedTuple, TypeVar
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import api_versions, sasl_authenticate, sasl_handshake
@@ -22,11 +24,27 @@ from minikafka_client.core.versions import (
 from minikafka_client.errors import AuthenticationError, UnsupportedByBrokerError, broker_error
 from minikafka_client.options import Mechanism
 
+_Result = TypeVar("_Result")
+
 CLIENT_SOFTWARE_NAME = "minikafka-client"
 CLIENT_SOFTWARE_VERSION = "0.1.0"
 
-Handshake = Generator[tuple[Request, int], Response, BrokerVersions]
-"""Yields a request and its version, is sent the response, and returns the broker's versions."""
+RENEWAL_SHARE_MIN = 0.75
+RENEWAL_SHARE_MAX = 0.85
+"""How much of a session's lifetime is over when it is renewed. Kafka's clients take 0.1 more: but
+whatever the broker still has to answer before comes off the rest."""
+
+
+class Greeting(NamedTuple):
+    """What the first requests found out; a session lifetime of 0 has no end."""
+
+    versions: BrokerVersions
+    session_lifetime_ms: int = 0
+
+
+Requests = Generator[tuple[Request, int], Response, _Result]
+"""Yields a request and its version, is sent the response, and returns something."""
+Handshake = Requests[Greeting]
 
 
 def shake_hands(address: Address, sasl: Mechanism | None = None) -> Handshake:
@@ -54,14 +72,17 @@ def shake_hands(address: Address, sasl: Mechanism | None = None) -> Handshake:
     if response.error_code:
         raise broker_error(response.error_code, f"ApiVersions of {where}")
     versions = broker_versions(response)
-    if sasl is not None:
-        yield from _authenticate(address, sasl, versions)
-    return versions
+    if sasl is None:
+        return Greeting(versions)
+    return Greeting(versions, (yield from authenticate(address, sasl, versions)))
 
 
-def _authenticate(
-    address: Address, sasl: Mechanism, versions: BrokerVersions
-) -> Generator[tuple[Request, int], Response, None]:
+def authenticate(address: Address, sasl: Mechanism, versions: BrokerVersions) -> Requests[int]:
+    """Log in, for the first time or again; returns the session lifetime in ms, 0 without an end.
+
+    Raises:
+        AuthenticationError: authentication of the client or of the broker failed.
+    """
     where = f"{address[0]}:{address[1]}"
     handshake = sasl_handshake.Request(mechanism=sasl.name)
     # Version 0 is followed by bare tokens; from Kafka 1.0 on there is something better.
@@ -83,4 +104,4 @@ def _authenticate(
         try:
             token = conversation.send(bytes(response.auth_bytes))
         except StopIteration:
-            return
+            return response.session_lifetime_ms

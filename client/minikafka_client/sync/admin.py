@@ -17,16 +17,20 @@ from typing import (
 
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.plans import (
+    acls,
     brokers,
     configs,
     group_offsets,
     groups,
     hanging_transactions,
     offsets,
+    quorum,
+    quotas,
     share_groups,
     topics,
     transaction_admin,
     two_phase_commit,
+    users,
 )
 from minikafka_client.plans.plan import Plan
 from minikafka_client.properties import admin_options
@@ -95,6 +99,8 @@ class AdminClient(PlanClient):
     create_partitions: Final = method(topics.create_partitions)
     describe_configs: Final = method(configs.describe_configs)
     alter_configs: Final = method(configs.alter_configs)
+    describe_client_quotas: Final = method(quotas.describe_client_quotas)
+    alter_client_quotas: Final = method(quotas.alter_client_quotas)
     list_offsets: Final = method(offsets.list_offsets)
     delete_records: Final = method(offsets.delete_records)
     list_groups: Final = method(groups.list_groups)
@@ -108,6 +114,15 @@ class AdminClient(PlanClient):
     delete_share_group_offsets: Final = method(share_groups.delete_share_group_offsets)
     describe_cluster: Final = method(brokers.describe_cluster)
     describe_log_dirs: Final = method(brokers.describe_log_dirs)
+    describe_metadata_quorum: Final = method(quorum.describe_metadata_quorum)
+    add_raft_voter: Final = method(quorum.add_raft_voter)
+    remove_raft_voter: Final = method(quorum.remove_raft_voter)
+    update_features: Final = method(quorum.update_features)
+    alter_user_scram_credentials: Final = method(users.alter_user_scram_credentials)
+    describe_user_scram_credentials: Final = method(users.describe_user_scram_credentials)
+    create_acls: Final = method(acls.create_acls)
+    describe_acls: Final = method(acls.describe_acls)
+    delete_acls: Final = method(acls.delete_acls)
     list_transactions: Final = method(transaction_admin.list_transactions)
     describe_transactions: Final = method(transaction_admin.describe_transactions)
     fence_producers: Final = method(transaction_admin.fence_producers)

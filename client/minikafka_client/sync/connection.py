@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import random
 import socket
 import ssl
 import time
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from minikafka.protocol.schema import Request, Response
 from minikafka_client.core.cluster import Address
@@ -19,10 +23,13 @@ from minikafka_client.errors import (
     NotConnectedError,
     RequestTimeoutError,
     UnreadableResponseError,
+    UnsendableRequestError,
 )
-from minikafka_client.options import ConnectionConfig
+from minikafka_client.options import ConnectionConfig, PreparedMechanism
 from minikafka_client.plans import handshake
 from minikafka_client.sockets import SOCKETS_ARE_FILES, unwritten
+
+_Result = TypeVar("_Result")
 
 
 class BlockingConnection:
@@ -58,20 +65,94 @@ class BlockingConnection:
             raise ConnectionLostError(f"cannot connect to {self.address}: {error}") from error
         # A socket with a timeout is non-blocking underneath, so a write returns at once.
         self._descriptor = plain.fileno() if context is None and SOCKETS_ARE_FILES else None
-        self._greet(address, deadline)
+        self._address = address
+        self._renews_at = math.inf
+        self._is_delivering = False
+        self._held: list[Callable[[KafkaError | None], None]] | None = None
+        self._prepare()
+        greeting = self._drive(handshake.shake_hands(address, config.sasl), deadline)
+        self.versions = SpokenVersions(greeting.versions)
+        self._begin_session(greeting.session_lifetime_ms)
 
-    def _greet(self, address: Address, deadline: float) -> None:
-        plan = handshake.shake_hands(address, self._config.sasl)
+    def _drive(self, plan: handshake.Requests[_Result], deadline: float) -> _Result:
         try:
             request, version = next(plan)
             while True:
                 remaining_ms = max(0.0, deadline - time.monotonic()) * 1000
-                request, version = plan.send(self.call(request, version, timeout_ms=remaining_ms))
+                request, version = plan.send(self._call_now(request, version, remaining_ms))
         except StopIteration as end:
-            self.versions = SpokenVersions(end.value)
+            result: _Result = end.value
+            return result
         except KafkaError:
             self.close()
             raise
+
+    # --- sessions that end (KIP-368) -----------------------------------------------------------
+
+    def _prepare(self) -> None:
+        if isinstance(self._config.sasl, PreparedMechanism):
+            try:
+                self._config.sasl.prepare()
+            except KafkaError:
+                self.close()
+                raise
+
+    def _begin_session(self, lifetime_ms: int) -> None:
+        self._renews_at = math.inf
+        if lifetime_ms:
+            share = random.uniform(handshake.RENEWAL_SHARE_MIN, handshake.RENEWAL_SHARE_MAX)
+            self._renews_at = time.monotonic() + share * lifetime_ms / 1000
+
+    def _log_in_again(self) -> None:
+        """Renew the session; the answers to requests in flight arrive before it is done.
+
+        What is submitted when they do is sent afterwards, because the broker takes no other request
+        between those that log in.
+        """
+        sasl = self._config.sasl
+        assert sasl is not None, "only authenticated sessions end"
+        self._renews_at = math.inf
+        self._prepare()
+        plan = handshake.authenticate(self._address, sasl, self.versions.of_broker)
+        deadline = time.monotonic() + self._config.request_timeout_ms / 1000
+        self._held = []
+        try:
+            lifetime_ms = self._drive(plan, deadline)
+        except KafkaError as error:
+            self._release(error)
+            raise
+        self._release(None)
+        self._begin_session(lifetime_ms)
+
+    def _is_due(self) -> bool:
+        """Whether to log in now: not while answers are delivered, but as soon as they are."""
+        return (
+            time.monotonic() >= self._renews_at
+            and not self._is_delivering
+            and self._held is None
+            and not self.is_closed
+        )
+
+    def _hold(self, send: Callable[[], None], on_answer: OnAnswer | None) -> None:
+        def go_on(error: KafkaError | None) -> None:
+            if self.is_closed and error is None:
+                error = NotConnectedError(f"the connection to {self.address} is closed")
+            if error is None:
+                try:
+                    send()
+                except KafkaError as failure:
+                    # Losing the connection has answered what was sent.
+                    error = failure if isinstance(failure, UnsendableRequestError) else None
+            if error is not None and on_answer is not None:
+                on_answer(error)
+
+        assert self._held is not None, "nothing has to wait"
+        self._held.append(go_on)
+
+    def _release(self, error: KafkaError | None) -> None:
+        held, self._held = self._held or [], None
+        for go_on in held:
+            go_on(error)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -108,6 +189,16 @@ class BlockingConnection:
             raise NotConnectedError(f"the connection to {self.address} is closed")
         if timeout_ms is None:
             timeout_ms = self._config.request_timeout_ms
+        if self._held is not None:
+            self._hold(lambda: self._submit_now(request, version, on_answer, timeout_ms), on_answer)
+            return
+        if self._is_due():
+            self._log_in_again()
+        self._submit_now(request, version, on_answer, timeout_ms)
+
+    def _submit_now(
+        self, request: Request, version: int, on_answer: OnAnswer, timeout_ms: float
+    ) -> None:
         deadline = time.monotonic() + timeout_ms / 1000
         buffers = self._wire.submit(request, version, deadline=deadline, on_answer=on_answer)
         self._send(buffers, timeout_ms)
@@ -116,6 +207,14 @@ class BlockingConnection:
         """Send a request that is never answered (Produce with acks=0); raises as `submit`."""
         if self.is_closed:
             raise NotConnectedError(f"the connection to {self.address} is closed")
+        if self._held is not None:
+            self._hold(lambda: self._send_only_now(request, version), None)
+            return
+        if self._is_due():
+            self._log_in_again()
+        self._send_only_now(request, version)
+
+    def _send_only_now(self, request: Request, version: int) -> None:
         self._send(self._wire.encode(request, version), self._config.request_timeout_ms)
 
     def _send(self, buffers: list[Any], timeout_ms: float) -> None:
@@ -147,6 +246,7 @@ class BlockingConnection:
             size_bytes = self._socket.recv_into(self._frames.space())
             if not size_bytes:
                 raise ConnectionResetError("the broker closed it")
+            self._is_delivering = True
             for frame in self._frames.received(size_bytes):
                 self._wire.receive(frame)
         except TimeoutError:
@@ -158,11 +258,27 @@ class BlockingConnection:
             self.close(ConnectionLostError(f"the connection to {self.address} broke: {error!r}"))
         except UnreadableResponseError as error:
             self.close(UnreadableResponseError(f"{self.address}: {error}"))
+        finally:
+            self._is_delivering = False
+        if self._is_due():
+            with suppress(KafkaError):  # the requests in flight have been answered with it
+                self._log_in_again()
 
     def call(self, request: Request, version: int, *, timeout_ms: float | None = None) -> Response:
         """Send a request and wait for its response; raises if it is lost or overdue."""
         answers: list[Answer] = []
         self.submit(request, version, answers.append, timeout_ms=timeout_ms)
+        return self._wait_for(answers)
+
+    def _call_now(self, request: Request, version: int, timeout_ms: float) -> Response:
+        """`call`, also while other requests have to wait for the login."""
+        answers: list[Answer] = []
+        if self.is_closed:
+            raise NotConnectedError(f"the connection to {self.address} is closed")
+        self._submit_now(request, version, answers.append, timeout_ms)
+        return self._wait_for(answers)
+
+    def _wait_for(self, answers: list[Answer]) -> Response:
         while not answers:
             self.receive()
         answer = answers[0]

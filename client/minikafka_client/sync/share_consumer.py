@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Generic, Unpack
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Generic, Self, Unpack
 
 from minikafka_client.options import ConnectionConfig
+from minikafka_client.properties import share_consumer_options
 from minikafka_client.share_options import (
     ShareConsumerArguments,
     ShareConsumerConfig,
@@ -68,6 +69,23 @@ class ShareConsumer(
         **options: Unpack[BlockingShareOptions[Key, Value]],
     ) -> None: ...
 
+    @classmethod
+    @with_options(arguments=ShareConsumerArguments)
+    def from_config(
+        cls, config: Mapping[str, object], **arguments: Unpack[ShareConsumerArguments[Key, Value]]
+    ) -> Self:
+        """Make a share consumer of a Java client's properties, or of librdkafka's.
+
+        ``{"bootstrap.servers": "localhost:9092", "group.id": "workers"}``: the names are Kafka's;
+        `minikafka_client.properties` has them all. The other arguments are those of the class.
+
+        Raises:
+            TypeError: Kafka has no such property.
+            ValueError: a property cannot be set here, or its value is malformed.
+        """
+        bootstrap_servers, group_id, options = share_consumer_options(config, cls.__name__)
+        return cls(bootstrap_servers, group_id, **arguments, **options)
+
     def __iter__(self) -> Iterator[ShareRecord[Key, Value]]:
         """Iterate over records without end; the loop may be left with ``break`` and started again.
 
@@ -94,3 +112,4 @@ class ShareConsumer(
     acknowledge = blocking(trio_share_consumer.ShareConsumer[Key, Value].acknowledge)
     commit = blocking(trio_share_consumer.ShareConsumer[Key, Value].commit)
     commit_nowait = blocking(trio_share_consumer.ShareConsumer[Key, Value].commit_nowait)
+    statistics = blocking(trio_share_consumer.ShareConsumer[Key, Value].statistics)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, TypeGuard, cast
+from typing import Any, NamedTuple, TypeGuard, TypeVar, cast
 
 import trio
 
@@ -23,14 +24,24 @@ from minikafka_client.core.cluster import Address
 from minikafka_client.core.framing import FrameBuffer
 from minikafka_client.core.versions import SpokenVersions
 from minikafka_client.core.wire import Answer, OnAnswer, Wire
-from minikafka_client.options import ConnectionConfig, Mechanism
+from minikafka_client.options import ConnectionConfig, Mechanism, PreparedMechanism
 from minikafka_client.plans import handshake
 from minikafka_client.sockets import SOCKETS_ARE_FILES, unwritten
 
 OnSent = Callable[[errors.KafkaError | None], None]
 
+_Result = TypeVar("_Result")
+
 _JOIN_SIZE_BYTES = 64 * 1024
 """Buffers up to this much are joined to one system call; larger ones are sent as they are."""
+
+
+class _Session(NamedTuple):
+    """Who logged in, how, and when to do it again."""
+
+    address: Address
+    sasl: Mechanism
+    renews_at: float
 
 
 class Connection:
@@ -54,9 +65,12 @@ class Connection:
         self._tasks = trio.CancelScope()
         self._timer = trio.CancelScope()
         self._settled = trio.Event()
+        self._session: _Session | None = None
+        self._has_session = trio.Event()
+        self._held: list[Callable[[errors.KafkaError | None], None]] | None = None
 
     def __len__(self) -> int:
-        return len(self._wire)
+        return len(self._wire) + len(self._held or ())
 
     def version_for(self, request: Request, version_min: int = 0, version_max: int = 32767) -> int:
         return self.versions.version_for(type(request), version_min, version_max)
@@ -74,6 +88,14 @@ class Connection:
         if timeout_ms is None:
             timeout_ms = self._config.request_timeout_ms
         deadline = self._now() + timeout_ms / 1000
+        if self._held is not None:
+            self._held.append(partial(self._submit_held, request, version, deadline, on_answer))
+            return
+        self._submit_now(request, version, deadline, on_answer)
+
+    def _submit_now(
+        self, request: Request, version: int, deadline: float, on_answer: OnAnswer
+    ) -> None:
         buffers = self._wire.submit(request, version, deadline=deadline, on_answer=on_answer)
         if self._socket is not None and not self._unsent and not self._is_writing:
             # It spares a turn of the writer, which for a small request is as long as the rest.
@@ -90,6 +112,12 @@ class Connection:
         ``on_sent`` is called once: with None when the kernel has taken it all, else with the error.
         """
         self._check_open()
+        if self._held is not None:
+            self._held.append(partial(self._send_held, request, version, on_sent))
+            return
+        self._send_only_now(request, version, on_sent)
+
+    def _send_only_now(self, request: Request, version: int, on_sent: OnSent) -> None:
         self._unsent += self._wire.encode(request, version)
         self._unsent_without_response.append(on_sent)
         self._has_unsent.set()
@@ -116,8 +144,88 @@ class Connection:
             raise answer
         return answer
 
+    # --- sessions that end (KIP-368) -----------------------------------------------------------
+
+    def begin_session(self, address: Address, sasl: Mechanism, lifetime_ms: int) -> None:
+        """Log in again, by the same mechanism, before the session's lifetime is over."""
+        share = random.uniform(handshake.RENEWAL_SHARE_MIN, handshake.RENEWAL_SHARE_MAX)
+        self._session = _Session(address, sasl, self._now() + share * lifetime_ms / 1000)
+        self._has_session.set()
+
+    async def _keep_session(self) -> None:
+        """Renew the session in time; what is submitted meanwhile is sent afterwards.
+
+        The broker takes no other request between those that log in.
+        """
+        await self._has_session.wait()
+        while self._session is not None:
+            address, sasl, renews_at = self._session
+            await trio.sleep_until(renews_at)
+            try:
+                await prepare(sasl)
+                self._held = []
+                plan = handshake.authenticate(address, sasl, self.versions.of_broker)
+                lifetime_ms = await _drive(plan, self._call_now)
+            except errors.KafkaError as error:
+                self.close(error)
+                return
+            self._release(None)
+            self._session = None
+            if lifetime_ms:
+                self.begin_session(address, sasl, lifetime_ms)
+
+    async def _call_now(self, request: Request, version: int) -> Response:
+        answered = trio.Event()
+        answers: list[Answer] = []
+
+        def on_answer(answer: Answer) -> None:
+            answers.append(answer)
+            answered.set()
+
+        deadline = self._now() + self._config.request_timeout_ms / 1000
+        self._submit_now(request, version, deadline, on_answer)
+        await answered.wait()
+        if isinstance(answers[0], errors.KafkaError):
+            raise answers[0]
+        return answers[0]
+
+    def _submit_held(
+        self,
+        request: Request,
+        version: int,
+        deadline: float,
+        on_answer: OnAnswer,
+        error: errors.KafkaError | None,
+    ) -> None:
+        if error is None:
+            try:
+                self._submit_now(request, version, deadline, on_answer)
+            except errors.UnsendableRequestError as unsendable:
+                error = unsendable
+        if error is not None:
+            on_answer(error)
+
+    def _send_held(
+        self, request: Request, version: int, on_sent: OnSent, error: errors.KafkaError | None
+    ) -> None:
+        if error is None:
+            try:
+                self._send_only_now(request, version, on_sent)
+            except errors.UnsendableRequestError as unsendable:
+                error = unsendable
+        if error is not None:
+            on_sent(error)
+
+    def _release(self, error: errors.KafkaError | None) -> None:
+        """Send what was held back, or give it up with an error."""
+        held, self._held = self._held or [], None
+        for go_on in held:
+            go_on(error)
+
+    # --- the end -------------------------------------------------------------------------------
+
     async def settled(self) -> None:
-        while len(self._wire) and not self.is_closed:
+        while len(self) and not self.is_closed:
             self._settled = trio.Event()
             await self._settled.wait()
 
@@ -130,6 +238,7 @@ class Connection:
         self._tasks.cancel()
         error = reason or errors.ConnectionLostError(f"the connection to {self.address} closed")
         self._wire.fail(error)
+        self._release(error)
         self._settled.set()
         for on_sent in self._unsent_without_response:
             on_sent(error)
@@ -142,6 +251,7 @@ class Connection:
                     nursery.start_soon(self._write)
                     nursery.start_soon(self._read)
                     nursery.start_soon(self._watch)
+                    nursery.start_soon(self._keep_session)
         except* (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as group:
             reason = errors.ConnectionLostError(
                 f"the connection to {self.address} broke: {_first(group)!r}"
@@ -281,10 +391,27 @@ async def _secured(stream: trio.abc.Stream, host: str, context: ssl.SSLContext) 
 
 async def greet(connection: Connection, address: Address, sasl: Mechanism | None) -> None:
     """Run the handshake on a new connection."""
-    plan = handshake.shake_hands(address, sasl)
+    if sasl is not None:
+        await prepare(sasl)
+    greeting = await _drive(handshake.shake_hands(address, sasl), connection.call)
+    connection.versions = SpokenVersions(greeting.versions)
+    if sasl is not None and greeting.session_lifetime_ms:
+        connection.begin_session(address, sasl, greeting.session_lifetime_ms)
+
+
+async def prepare(sasl: Mechanism) -> None:
+    """Let a mechanism wait for what it needs, in a thread."""
+    if isinstance(sasl, PreparedMechanism):
+        await trio.to_thread.run_sync(sasl.prepare, abandon_on_cancel=True)
+
+
+async def _drive(
+    plan: handshake.Requests[_Result], call: Callable[[Request, int], Awaitable[Response]]
+) -> _Result:
     try:
         request, version = next(plan)
         while True:
-            request, version = plan.send(await connection.call(request, version))
+            request, version = plan.send(await call(request, version))
     except StopIteration as end:
-        connection.versions = SpokenVersions(end.value)
+        result: _Result = end.value
+        return result

@@ -7,8 +7,8 @@ import logging
 import math
 import random
 import uuid
-from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, Unpack
 
 import trio
@@ -22,6 +22,7 @@ from minikafka_client.core.consumer_group_member import (
     HeartbeatConfig,
     share_heartbeat,
 )
+from minikafka_client.core.meters import RateMeter, RequestMeter, error_name
 from minikafka_client.core.serialization import Deserializers, deserialized
 from minikafka_client.core.share_session import AcknowledgeType, Acquired
 from minikafka_client.core.wire import Answer
@@ -32,12 +33,15 @@ from minikafka_client.errors import (
     broker_error,
 )
 from minikafka_client.options import ConnectionConfig, split_options
+from minikafka_client.properties import share_consumer_options
 from minikafka_client.share_options import (
     AcknowledgedCallback,
+    ShareConsumerArguments,
     ShareConsumerConfig,
     ShareConsumerOptions,
 )
 from minikafka_client.signatures import ExcDetails, with_options
+from minikafka_client.statistics import GroupStatistics, ShareConsumerStatistics
 from minikafka_client.trio_api.background import Background
 from minikafka_client.trio_api.group_loop import GroupLoop
 from minikafka_client.trio_api.metadata_keeper import MetadataKeeper
@@ -158,6 +162,28 @@ class ShareConsumer(Generic[Key, Value]):
         self._topic_error: KafkaError | None = None
         self._settled: dict[tuple[TopicPartition, int], KafkaError | None] = {}
         self._committing = 0
+        self._consumed = RateMeter()
+        self._meter = RequestMeter()
+        self._acknowledged = self._failed = 0
+        self._errors: Counter[str] = Counter()
+        self._polled_at = -math.inf
+
+    @classmethod
+    @with_options(arguments=ShareConsumerArguments)
+    def from_config(
+        cls, config: Mapping[str, object], **arguments: Unpack[ShareConsumerArguments[Key, Value]]
+    ) -> Self:
+        """Make a share consumer of a Java client's properties, or of librdkafka's.
+
+        ``{"bootstrap.servers": "localhost:9092", "group.id": "workers"}``: the names are Kafka's;
+        `minikafka_client.properties` has them all. The other arguments are those of the class.
+
+        Raises:
+            TypeError: Kafka has no such property.
+            ValueError: a property cannot be set here, or its value is malformed.
+        """
+        bootstrap_servers, group_id, options = share_consumer_options(config, cls.__name__)
+        return cls(bootstrap_servers, group_id, **arguments, **options)
 
     async def __aenter__(self) -> Self:
         await self._background.open()
@@ -261,6 +287,38 @@ class ShareConsumer(Generic[Key, Value]):
                 raise
         return records
 
+    def statistics(self) -> ShareConsumerStatistics:
+        """Rates, what is held, and acknowledgements; see `minikafka_client.statistics`.
+
+        Raises:
+            ClosedError: it is not open.
+        """
+        self._background.check_open()
+        now, member, meter = trio.current_time(), self._group.member, self._meter
+        return ShareConsumerStatistics(
+            consumed=self._consumed.rates(now),
+            consumed_records=self._consumed.records,
+            consumed_bytes=self._consumed.size_bytes,
+            buffered_records=len(self._fetcher.buffer),
+            held_records=len(self._fetcher.held),
+            acknowledged_records=self._acknowledged,
+            failed_acknowledgements=self._failed,
+            requests=meter.requests,
+            errors=dict(self._errors),
+            latency=meter.latencies(now),
+            acquisition_lock_timeout_ms=self.acquisition_lock_timeout_ms,
+            brokers=meter.brokers(now),
+            group=GroupStatistics(
+                state=member.state_name,
+                member_id=member.member_id,
+                generation_id=member.generation_id,
+                coordinator=-1 if member.coordinator is None else member.coordinator,
+                rebalances=member.rebalance_count,
+                last_poll_age_s=None if self._polled_at == -math.inf else now - self._polled_at,
+            ),
+            connections=self._network.statistics(),
+        )
+
     async def _has_arrived(self, deadline: float) -> bool:
         """Wait until there is a record; False after the deadline."""
         fetcher = self._fetcher
@@ -288,6 +346,7 @@ class ShareConsumer(Generic[Key, Value]):
     def _asked_for_more(self) -> None:
         self._background.check_open()
         self._taken += 1
+        self._polled_at = trio.current_time()
         self._accept_delivered()
         self._group.feed(membership.Polled())
 
@@ -307,6 +366,8 @@ class ShareConsumer(Generic[Key, Value]):
             if deserializer is not None:
                 [decoded[index]] = deserialized(deserializer, [decoded[index]], part, *where)
         self._delivered[acquired.key] = acquired
+        size_bytes = len(key or b"") + len(value or b"")
+        self._consumed.add(1, size_bytes, self._polled_at)
         row = (topic, partition, offset, timestamp_ms, decoded[0], decoded[1], headers)
         return ShareRecord(*row, acquired.delivery_count)
 
@@ -450,15 +511,26 @@ class ShareConsumer(Generic[Key, Value]):
     def _note(self, settled: machine.Settled) -> None:
         if self._committing:
             self._settled |= {(settled.partition, o): settled.error for o in settled.offsets}
-        if settled.error is not None:
+        if settled.error is None:
+            self._acknowledged += len(settled.offsets)
+        else:
+            self._failed += len(settled.offsets)
+            self._errors[error_name(settled.error)] += 1
             logger.warning("%d acknowledgements failed: %s", len(settled.offsets), settled.error)
         if self._on_acknowledged is not None:
             self._on_acknowledged(settled.partition, settled.offsets, settled.error)
 
     def _send(self, effect: machine.SendShare) -> None:
         node, request_id = effect.node, effect.request_id
+        sent_at = trio.current_time()
+        self._meter.sent(node)
 
         def on_answer(answer: Answer) -> None:
+            now = trio.current_time()
+            if isinstance(answer, KafkaError):
+                self._meter.lost(node)
+            else:
+                self._meter.answered(node, now - sent_at, now)
             self._feed(machine.Answered(node, request_id, answer))
             self._tell()
 

@@ -217,7 +217,7 @@ class Controller:
         election_s = quorum.config.election_timeout_s
         contacts = [one.heard_ago_s for one in quorum.statistics().voters]
         recently = [ago_s for ago_s in contacts if ago_s is not None and ago_s < election_s]
-        return len(recently) >= quorum.config.majority
+        return len(recently) > len(quorum.voter_ids) // 2
 
     # --- watching brokers ----------------------------------------------------------------------
 

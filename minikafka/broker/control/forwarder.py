@@ -23,6 +23,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.exceptions import MalformedMessageError
 from ...protocol.frames import decode_response_header, encode_request
 from ...protocol.schema import Request, Response
+from ...security.principal import ANONYMOUS, BROKER, Principal
 from ..quorum.change_error import ChangeError
 from ..quorum.quorum import NotControllerError
 from ..rpc import operations
@@ -36,8 +37,8 @@ from ..rpc.errors import (
     RpcTimeoutError,
     RpcUnreachableError,
 )
+from ..rpc.lanes import Lane
 from ..rpc.operations import NOT_CONTROLLER, ControllerAnswer
-from ..rpc.peers import Lane
 
 if TYPE_CHECKING:
     from ..quorum.quorum import Quorum
@@ -69,8 +70,10 @@ class ControllerApi(Protocol):
         """Answer a request of this node's own."""
         ...
 
-    async def serve_frame(self, frame: memoryview, client_host: str) -> bytes:
+    async def serve_frame(self, frame: memoryview, client_host: str, principal: Principal) -> bytes:
         """Answer a forwarded frame (without its size) by a frame (with its size).
+
+        The client is authorized here, as the principal that it is where it sent the request.
 
         Raises:
             MalformedMessageError: controllers do not serve it, or it cannot be read.
@@ -115,7 +118,7 @@ class Forwarder:
         """
         if not self._controller.is_active:
             parts = encode_request(request, version, 0, None)
-            answer = await self.frame(memoryview(b"".join(parts))[4:], "")
+            answer = await self.frame(memoryview(b"".join(parts))[4:], "", BROKER)
             if answer is not None:
                 kind = response_class(ApiKey(request.API_KEY))
                 view = memoryview(answer)[4:]
@@ -123,12 +126,15 @@ class Forwarder:
                 return kind.decode(version, view, position)
         return await self.api.serve(request, version)
 
-    async def frame(self, frame: memoryview, client_host: str) -> bytes | None:
+    async def frame(
+        self, frame: memoryview, client_host: str, principal: Principal
+    ) -> bytes | None:
         """Have a client's request frame answered by the controller.
 
         Args:
             frame: the frame without its size.
-            client_host: who sent it.
+            client_host: where the client is; empty for this broker itself.
+            principal: who the client is; the controller authorizes it.
 
         Returns:
             The answer's frame with its size; None when this node is the controller by now.
@@ -136,9 +142,8 @@ class Forwarder:
         Raises:
             ChangeError: there is no controller, or the outcome is unknown.
         """
-        reply = await self._call(
-            operations.FORWARD, operations.Forward(client_host), [frame], lane=Lane.FORWARDED
-        )
+        message = operations.Forward(client_host, str(principal))
+        reply = await self._call(operations.FORWARD, message, [frame], lane=Lane.FORWARDED)
         if reply is None:
             return None
         with trio.move_on_after(APPLIED_SECONDS_MAX):
@@ -221,7 +226,23 @@ class Forwarder:
             raise RpcFailure(NOT_CONTROLLER, "this node is not the controller")
         try:
             (frame,) = attachments
-            answer = await self.api.serve_frame(frame, message.client_host)
+            principal = principal_of(message)
+            answer = await self.api.serve_frame(frame, message.client_host, principal)
         except (MalformedMessageError, ValueError) as error:
             raise RpcFailure("Malformed", f"node {node_id} forwards {error}") from None
         return Reply(operations.Forwarded(self._quorum.applied_index), [answer])
+
+
+def principal_of(message: operations.Forward) -> Principal:
+    """Who a forwarded request is from.
+
+    Raises:
+        ValueError: a client passes for a broker.
+    """
+    if not message.principal:  # from a node that does not know principals
+        return ANONYMOUS if message.client_host else BROKER
+    kind, _, name = message.principal.partition(":")
+    principal = Principal(kind, name)
+    if (principal == BROKER) != (not message.client_host):
+        raise ValueError(f"a request of {principal} from the host {message.client_host!r}")
+    return principal

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from ...consensus.messages import MalformedQuorumMessage, Message, join_message, split_message
+from ...consensus.messages import (
+    LeaderHint,
+    MalformedQuorumMessage,
+    Message,
+    join_message,
+    split_message,
+)
 from ...metadata.records import BrokerRecord, MetadataRecord, UnregisterBrokerRecord
 from ...storage.directory_meta import write_meta
 from ..rpc import operations
@@ -23,10 +30,14 @@ from ..rpc.errors import RpcError, RpcLostError, RpcProtocolError, RpcTimeoutErr
 from ..rpc.identity import Hello, Identity
 from ..rpc.peers import Peers
 from ..rpc.server import RpcServer
+from ..security.internal import UNPROTECTED, InternalSecurity, InternalTls
+from ..settings.topology import with_voters
 from ..system.start_error import StartError
-from ..transport.sockets import listen
+from ..system.workers import run_in_worker_thread
+from ..transport.sockets import connect, listen, tls_stream_of
 
 if TYPE_CHECKING:
+    from ...consensus.voters import VoterSet
     from ...storage.log_directory import LogDirectory
     from ..quorum.quorum import Quorum
     from ..settings.node import Node
@@ -39,6 +50,7 @@ CHECK_SECONDS_MAX = 0.05
 SUSPECT_SECONDS = 1.0
 """How long clients are not sent to a node to which the connection ended, unless it comes back."""
 
+_RELOAD_INTERVAL_SECONDS = 1.0
 _ANY_ADDRESS = ("0.0.0.0", "::", "")
 
 
@@ -58,12 +70,33 @@ class Interconnect:
         quorum: Quorum,
         directory: LogDirectory,
         dice: Callable[[], float],
+        security: InternalSecurity = UNPROTECTED,
     ) -> None:
         topology = node.topology
-        self.identity = Identity(node.node_id, node.incarnation, store.cluster_id)
+        self._tls = security.tls
+        self.identity = Identity(node.node_id, node.incarnation, store.cluster_id, security.secret)
         others = {one: at for one, at in topology.voters.items() if one != node.node_id}
-        self.peers = Peers(self.identity, others, dice=dice)
-        self.server = RpcServer(self.identity, on_hello=self._hello_from)
+        if security.tls is None:
+            self.peers = Peers(self.identity, others, dice=dice)
+            self.server = RpcServer(self.identity, on_hello=self._hello_from)
+        else:
+            tls = security.tls
+            self.peers = Peers(
+                self.identity,
+                others,
+                dice=dice,
+                connect_to=partial(connect, context=lambda: tls.connecting),
+            )
+            self.server = RpcServer(
+                self.identity,
+                on_hello=self._hello_from,
+                make_stream=lambda accepted: tls_stream_of(
+                    accepted, tls.accepting, is_client=False
+                ),
+            )
+        if topology.is_recorded:
+            self.peers.use_voters(others)
+        quorum.on_voters = self._use_voters
         self._node = node
         self._store = store
         self._quorum = quorum
@@ -100,7 +133,7 @@ class Interconnect:
             ) from None
         bound_port: int = self._listener.getsockname()[1]
         address = topology.voters.get(topology.node_id)
-        if address is None:
+        if address is None or (topology.is_recorded and address[1] != bound_port):
             address = (self._node.endpoint.host if host in _ANY_ADDRESS else host, bound_port)
         self.identity.address = address
         return address
@@ -110,6 +143,14 @@ class Interconnect:
         async with trio.open_nursery() as nursery:
             await nursery.start(self.peers.run)
             nursery.start_soon(self.server.serve, self._listener)
+            if self._tls is not None:
+                nursery.start_soon(_reload, self._tls)
+            topology = self._node.topology
+            if topology.node_id in topology.voters:
+                # The first election soon begins, and what is sent before there is a connection is
+                # lost: without this every start waited for the second election.
+                for node_id in sorted(topology.voters.keys() - {topology.node_id}):
+                    self.peers.client(node_id)
             task_status.started()
 
     def leader_lost(self, node_id: int) -> None:
@@ -129,7 +170,17 @@ class Interconnect:
             message = join_message(fields, attachments[0] if attachments else b"")
         except MalformedQuorumMessage as error:
             raise RpcProtocolError(f"a message to the quorum is malformed: {error}") from None
+        if isinstance(message, LeaderHint) and message.leader_id not in self.peers.addresses:
+            self.peers.set_address(message.leader_id, (message.host, message.port))
         self._quorum.receive(node_id, message)
+
+    def _use_voters(self, voters: VoterSet) -> None:
+        """The log has other voters: reach them where it says, until they say otherwise."""
+        node = self._node
+        addresses = {one.node_id: (one.host, one.port) for one in voters.voters}
+        node.topology = with_voters(node.topology, addresses)
+        others = {one: at for one, at in addresses.items() if one != node.node_id}
+        self.peers.use_voters(others)
 
     def suspects(self) -> set[int]:
         """Nodes to which the connection ended a moment ago, and which have not shown themselves.
@@ -237,6 +288,15 @@ class Interconnect:
     def _register(self, node_id: int, host: str, port: int) -> None:
         if node_id != self.identity.node_id and port:
             self.peers.set_address(node_id, (host, port))
+
+
+async def _reload(tls: InternalTls) -> None:
+    """Read certificates again when their files change."""
+    while True:
+        await trio.sleep(_RELOAD_INTERVAL_SECONDS)
+        reload = tls.files.change(tls.build)
+        if reload is not None:
+            await run_in_worker_thread(reload)
 
 
 def _answer_ping(

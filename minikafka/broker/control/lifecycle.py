@@ -228,7 +228,7 @@ class Lifecycle:
             rpc_port=self._node.internal_endpoint.port,
             rack=self._config.broker_rack or None,
             previous_broker_epoch=self.previous_epoch,
-            listeners=(),
+            listeners=tuple(operations.Listener(*one) for one in self._node.listeners),
             features=(),
         )
 

@@ -11,12 +11,14 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
 from ...coordinator.group import (
     Ask,
+    CreateInternalTopics,
     DeleteShareState,
     GroupConfig,
     InitializeShareState,
@@ -31,18 +33,22 @@ from ...metadata.records import MetadataRecord, PartitionRecord, TopicRecord
 from ...metadata.setting_table import BrokerConfig
 from ...protocol.errors import ErrorCode
 from ...protocol.records import BatchHeader, Record
+from ...security.acl import Operation, ResourceType
+from ...security.principal import Principal
 from ..control.lifecycle import Lifecycle
 from ..control.metadata_store import MetadataStore
 from ..control.request_context import RequestContext
 from ..replicas.manager import ReplicaManager
 from ..replicas.partition import Partition, PartitionError
+from ..security.authorization import Authorization
 from ..settings.effective import EffectiveSettings
 from ..system.clock import Clock
-from ..system.pace import Pace
+from ..system.pace import Pace, paced
 from ..system.randomness import RandomIds
-from .internal_topics import InternalTopic
+from .internal_topics import offsets_topic
 from .runtime import PendingReply, ShardKind, ShardRuntime
 from .share_state import ShareStateService
+from .streams_topics import StreamsTopics
 
 if TYPE_CHECKING:
     from ...coordinator.group import GroupRequest, GroupResponse, GroupShard
@@ -50,26 +56,26 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OFFSETS_TOPIC = "__consumer_offsets"
+_SUBSCRIBERS_MAX = 10_000
+"""Regular expressions of which it is remembered who subscribed by them; with an authorizer."""
 _INITIALIZE_SECONDS = 3.0
 """How long a heartbeat waits for share state; clients are more patient."""
 
 
-def offsets_topic(config: BrokerConfig) -> InternalTopic:
-    return InternalTopic(
-        OFFSETS_TOPIC,
-        config.offsets_topic_num_partitions,
-        config.offsets_topic_replication_factor,
-        {
-            "cleanup.policy": "compact",
-            "segment.bytes": str(config.offsets_topic_segment_bytes),
-            "compression.type": "producer",
-        },
-    )
+class _Subscriber(NamedTuple):
+    """Who subscribed by a regular expression, as an authorizer knows it."""
+
+    principal: Principal
+    client_host: str
 
 
 class GroupService:
-    """All group shards of this broker."""
+    """All group shards of this broker.
+
+    Attributes:
+        authorization: says which topics a subscription by a regular expression may find; None if
+            all of them.
+    """
 
     def __init__(
         self,
@@ -83,10 +89,15 @@ class GroupService:
         ids: RandomIds,
         make_durable: Callable[[Partition, int], Awaitable[None]],
         share_state: ShareStateService,
+        streams_topics: StreamsTopics,
     ) -> None:
+        self.authorization: Authorization | None = None
+        self._subscribers: dict[tuple[str, str], _Subscriber] = {}
         self._lifecycle = lifecycle
         self._ids = ids
         self._share_state = share_state
+        self.streams_topics = streams_topics
+        self._asking: RequestContext | None = None
         self._initializing: dict[str, trio.Event] = {}
         self._config = GroupConfig(
             group_min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -98,10 +109,12 @@ class GroupService:
             offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
             share_group_max_size=config.group_share_max_size,
             consumer_max_size=config.group_consumer_max_size,
+            streams_max_size=config.group_streams_max_size,
             consumer_assignors=config.group_consumer_assignors or ("uniform",),
             allows_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
             allows_downgrade=config.group_consumer_migration_policy
             in ("bidirectional", "downgrade"),
+            matches_topics=not config.authorizer_class_name,
         )
         self._metadata = metadata
         self._clock = clock
@@ -141,6 +154,14 @@ class GroupService:
             consumer_heartbeat_interval_ms=value(group_id, "consumer.heartbeat.interval.ms"),
             share_session_timeout_ms=value(group_id, "share.session.timeout.ms"),
             share_heartbeat_interval_ms=value(group_id, "share.heartbeat.interval.ms"),
+            streams_session_timeout_ms=value(group_id, "streams.session.timeout.ms"),
+            streams_heartbeat_interval_ms=value(group_id, "streams.heartbeat.interval.ms"),
+            streams_num_standby_replicas=value(group_id, "streams.num.standby.replicas"),
+            streams_initial_rebalance_delay_ms=value(
+                group_id, "streams.initial.rebalance.delay.ms"
+            ),
+            streams_assignment_interval_ms=value(group_id, "streams.assignment.interval.ms"),
+            streams_tags=self._settings.group_list(group_id, "streams.rack.aware.assignment.tags"),
         )
 
     def shard(self, group_id: str) -> GroupShard:
@@ -201,7 +222,11 @@ class GroupService:
             pending,
             matched_topics,
         )
-        self.runtime.carry_out(number, [*shard.handle(ask, self.runtime.now())])
+        self._asking = context
+        try:
+            self.runtime.carry_out(number, [*shard.handle(ask, self.runtime.now())])
+        finally:
+            self._asking = None
         response: GroupResponse = await pending.wait()
         return response
 
@@ -240,8 +265,25 @@ class GroupService:
                 effects = shard.on_topics_changed(names, self.runtime.now())
                 self.runtime.carry_out(number, [*effects])
 
-    async def match_topics(self, regex: str) -> frozenset[str]:
-        """The names of all topics that a regular expression matches.
+    async def match_for(self, context: RequestContext, group_id: str, regex: str) -> frozenset[str]:
+        """The topics of a client's subscription, and of later looks for its group.
+
+        Raises:
+            InvalidRegexError: it is not valid.
+        """
+        subscriber = _Subscriber(context.principal, context.client_host)
+        topics = await self.match_topics(regex, subscriber)
+        if self.authorization is not None:
+            self._subscribers.pop((group_id, regex), None)
+            if len(self._subscribers) >= _SUBSCRIBERS_MAX:
+                del self._subscribers[next(iter(self._subscribers))]
+            self._subscribers[group_id, regex] = subscriber
+        return topics
+
+    async def match_topics(
+        self, regex: str, subscriber: _Subscriber | None = None
+    ) -> frozenset[str]:
+        """The names of all topics that a regular expression matches and the client may describe.
 
         Raises:
             InvalidRegexError: it is not valid.
@@ -250,7 +292,12 @@ class GroupService:
 
         matches = compile_regex(regex)
         names = Pace(self._clock.monotonic).each(list(self._metadata.image.topics))
-        return frozenset([name async for name in names if matches(name)])
+        found = frozenset([name async for name in names if matches(name)])
+        authorization = self.authorization
+        if authorization is None or subscriber is None:
+            return found
+        sees = partial(authorization.allows, subscriber, Operation.DESCRIBE, ResourceType.TOPIC)
+        return frozenset([one async for one in paced(found, self._clock.monotonic) if sees(one)])
 
     def _carry_out(self, number: int, effect: Any) -> None:
         match effect:
@@ -259,15 +306,44 @@ class GroupService:
             case InitializeShareState(group_id):
                 settled = self._initializing.setdefault(group_id, trio.Event())
                 self.runtime.nursery.start_soon(self._initialize, effect, settled)
+            case CreateInternalTopics():
+                self._create_internal_topics(effect)
             case DeleteShareState():
                 self.runtime.nursery.start_soon(self._delete, effect)
             case _:
                 raise TypeError(f"unexpected effect of the group shard of {number}: {effect!r}")
 
+    def _create_internal_topics(self, effect: CreateInternalTopics) -> None:
+        """As in Kafka, none are created for a client that may not create all of them."""
+        client, authorization = self._asking, self.authorization
+        if (
+            authorization is not None
+            and client is not None
+            and not authorization.allows_for_cluster(client, Operation.CREATE)
+        ):
+            refused = [
+                topic.name
+                for topic in effect.topics
+                if not authorization.allows(
+                    client, Operation.CREATE, ResourceType.TOPIC, topic.name
+                )
+            ]
+            if refused:
+                self.streams_topics.refuse(effect, refused)
+                return
+        self.streams_topics.begin(effect, self.runtime.nursery)
+
     async def _match(self, number: int, effect: Match) -> None:
-        """Answer a shard that needs the topics of a regular expression."""
+        """Answer a shard that needs the topics of a regular expression.
+
+        With an authorizer the topics are those of the client that subscribed last. If that was at
+        another coordinator, the group keeps what it has until a client subscribes here.
+        """
         shard = self.runtime.shards.get(number)
-        topics = await self.match_topics(effect.regex)
+        subscriber = self._subscribers.get((effect.group_id, effect.regex))
+        if self.authorization is not None and subscriber is None:
+            return
+        topics = await self.match_topics(effect.regex, subscriber)
         if shard is not None and self.runtime.shards.get(number) is shard:
             effects = shard.matched(effect.group_id, effect.regex, topics, self.runtime.now())
             self.runtime.carry_out(number, [*effects])

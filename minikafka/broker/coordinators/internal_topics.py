@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ...metadata.setting_table import BrokerConfig
 from ...protocol.errors import ErrorCode
-from ...protocol.messages import create_topics as create_topics_api
 from ..control.forwarder import Forwarder
 from ..control.metadata_store import MetadataStore
 from ..control.topic_creation import create_topics
 from ..replicas.partition import PartitionError
 from ..settings.effective import EffectiveSettings
+
+if TYPE_CHECKING:
+    from ...protocol.messages import create_topics as create_topics_api
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+SHARE_STATE_TOPIC: Final = "__share_group_state"
 
 _MIN_ISR = "min.insync.replicas"
 _KEYS_REMEMBERED_MAX = 128
@@ -45,6 +52,8 @@ class InternalTopic(NamedTuple):
 
     def creation(self, brokers: int) -> create_topics_api.CreatableTopic:
         """The topic for a CreateTopics request, in a cluster of so many brokers."""
+        from ...protocol.messages import create_topics as create_topics_api
+
         factor = min(self.replication_factor, brokers)
         settings = dict(self.settings)
         if _MIN_ISR in settings:  # no more than there are replicas
@@ -59,6 +68,50 @@ class InternalTopic(NamedTuple):
                 for name, value in settings.items()
             ],
         )
+
+
+def offsets_topic(config: BrokerConfig) -> InternalTopic:
+    return InternalTopic(
+        OFFSETS_TOPIC,
+        config.offsets_topic_num_partitions,
+        config.offsets_topic_replication_factor,
+        {
+            "cleanup.policy": "compact",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+            "compression.type": "producer",
+        },
+    )
+
+
+def transactions_topic(config: BrokerConfig) -> InternalTopic:
+    return InternalTopic(
+        TRANSACTIONS_TOPIC,
+        config.transaction_state_log_num_partitions,
+        config.transaction_state_log_replication_factor,
+        {
+            "cleanup.policy": "compact",
+            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            "min.insync.replicas": str(config.transaction_state_log_min_isr),
+            "compression.type": "uncompressed",
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+def share_state_topic(config: BrokerConfig) -> InternalTopic:
+    return InternalTopic(
+        SHARE_STATE_TOPIC,
+        config.share_coordinator_state_topic_num_partitions,
+        config.share_coordinator_state_topic_replication_factor,
+        {
+            # Updates build on each other: only what a later snapshot covers may go; see `prune`.
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+            "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+            "compression.type": "uncompressed",
+        },
+    )
 
 
 class InternalTopics:

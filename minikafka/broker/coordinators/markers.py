@@ -30,14 +30,14 @@ from ..rpc.errors import RpcFailure
 from ..rpc.operations import WriteMarkers, WriteMarkersResult
 from ..settings.effective import MetadataView
 from ..system.clock import Clock
-from .groups import OFFSETS_TOPIC, GroupService
+from .groups import GroupService
+from .internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from ...coordinator.group.pending_offsets import EndedOffsets
 
 logger = logging.getLogger(__name__)
 
-TRANSACTIONS_TOPIC = "__transaction_state"
 
 _REQUESTS_AT_ONCE_MAX = 4_096
 

@@ -176,9 +176,8 @@ class ShardRuntime(Generic[ShardT]):
         self._replaying: set[int] = set()
         self._nursery: trio.Nursery | None = None
         self._timer_scope: trio.CancelScope | None = None
-        replicas.watch_topic(topic.name, self, topic.settings)
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    def start(self, nursery: trio.Nursery) -> None:
         """Start to load the shards that this broker leads, and to run their timers."""
         self._nursery = nursery
         nursery.start_soon(self._watch_time)

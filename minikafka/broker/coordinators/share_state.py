@@ -44,15 +44,13 @@ from ..rpc.codec import Respond
 from ..rpc.errors import RpcError, RpcFailure
 from ..settings.node import Node
 from ..system.clock import Clock
-from .internal_topics import InternalTopic, InternalTopics
+from .internal_topics import SHARE_STATE_TOPIC, InternalTopics, share_state_topic
 from .runtime import PendingReply, ShardKind, ShardRuntime
 
 if TYPE_CHECKING:
     from ..rpc.peers import Peers
 
 logger = logging.getLogger(__name__)
-
-SHARE_STATE_TOPIC: Final = "__share_group_state"
 
 _ASK_SECONDS = 5.0
 _RETRY_SECONDS = 10.0
@@ -76,22 +74,6 @@ _RETRIABLE: Final = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     }
 )
-
-
-def share_state_topic(config: BrokerConfig) -> InternalTopic:
-    return InternalTopic(
-        SHARE_STATE_TOPIC,
-        config.share_coordinator_state_topic_num_partitions,
-        config.share_coordinator_state_topic_replication_factor,
-        {
-            # Updates build on each other: only what a later snapshot covers may go; see `prune`.
-            "cleanup.policy": "delete",
-            "retention.ms": "-1",
-            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
-            "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
-            "compression.type": "uncompressed",
-        },
-    )
 
 
 class ShareStateService:
@@ -139,10 +121,10 @@ class ShareStateService:
             make_durable=make_durable,
         )
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    def start(self, nursery: trio.Nursery) -> None:
         """Start to load the shards that this broker leads, and the background tasks."""
         nursery.start_soon(self._prune_from_time_to_time)
-        await self.runtime.start(nursery)
+        self.runtime.start(nursery)
 
     # --- asking --------------------------------------------------------------------------------
 

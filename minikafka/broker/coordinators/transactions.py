@@ -42,12 +42,12 @@ from ..replicas.partition import Partition, PartitionError
 from ..rpc import operations
 from ..rpc.codec import Respond
 from ..rpc.errors import RpcError, RpcFailure
-from ..rpc.peers import Lane
+from ..rpc.lanes import Lane
 from ..settings.node import Node
 from ..system.clock import Clock
-from .internal_topics import InternalTopic
+from .internal_topics import TRANSACTIONS_TOPIC, transactions_topic
 from .marker_sender import MarkerSender
-from .markers import TRANSACTIONS_TOPIC, MarkerWriter
+from .markers import MarkerWriter
 from .runtime import PendingReply, ShardKind, ShardRuntime
 
 if TYPE_CHECKING:
@@ -72,21 +72,6 @@ class ReplyPlace(Protocol):
     def put(self, reply: Any) -> None:
         """Called once, on the event loop."""
         ...
-
-
-def transactions_topic(config: BrokerConfig) -> InternalTopic:
-    return InternalTopic(
-        TRANSACTIONS_TOPIC,
-        config.transaction_state_log_num_partitions,
-        config.transaction_state_log_replication_factor,
-        {
-            "cleanup.policy": "compact",
-            "segment.bytes": str(config.transaction_state_log_segment_bytes),
-            "min.insync.replicas": str(config.transaction_state_log_min_isr),
-            "compression.type": "uncompressed",
-            "unclean.leader.election.enable": "false",
-        },
-    )
 
 
 class Confirmation(NamedTuple):
@@ -149,11 +134,11 @@ class TransactionService:
         self._confirming = 0
         self._wants_producer_ids = trio.Event()
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    def start(self, nursery: trio.Nursery) -> None:
         """Start to load the shards that this broker leads, and the background tasks."""
         nursery.start_soon(self._keep_producer_ids)
         nursery.start_soon(self.markers.run)
-        await self.runtime.start(nursery)
+        self.runtime.start(nursery)
 
     def _new_shard(self) -> TransactionShard:
         from ...coordinator.transaction import TransactionShard

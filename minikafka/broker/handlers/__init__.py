@@ -10,6 +10,9 @@ pipelined requests may share a system call), whether it is for the active contro
 nodes forward it unchanged (KIP-590), and whether a short request may have a long answer: then its
 module counts the entries, and an answer with many is encoded in a worker thread. A module is
 imported with the first request for its API.
+
+Handlers know nothing of ACLs, but for those of fetch sessions: the rules in `access` stand before
+them, and only where there is an authorizer.
 """
 
 from __future__ import annotations
@@ -74,6 +77,17 @@ class Handler:
         return function
 
     @cached_property
+    def guarded(self) -> HandlerFunction:
+        """The handler function behind the rule of `access` that says who may do what."""
+        from .access import guarded
+
+        return guarded(self.api_key, self.handle)
+
+    def serve(self, broker: Broker) -> HandlerFunction:
+        """What answers requests on this broker, which may have an authorizer."""
+        return self.handle if broker.authorization is None else self.guarded
+
+    @cached_property
     def entries_of(self) -> Callable[[Any], int]:
         """How many entries a response has, where `counts_entries`."""
         module = import_module(f"{__name__}.{self.api_key.name.lower()}")
@@ -99,6 +113,8 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.SYNC_GROUP, 0, 5),
         Handler(ApiKey.DESCRIBE_GROUPS, 0, 6),
         Handler(ApiKey.LIST_GROUPS, 0, 5),
+        # On SASL listeners the connection itself answers this one and SaslAuthenticate.
+        Handler(ApiKey.SASL_HANDSHAKE, 0, 1),
         Handler(ApiKey.API_VERSIONS, 0, 5),
         Handler(ApiKey.CREATE_TOPICS, 2, 7, is_for_controller=True),
         Handler(ApiKey.DELETE_TOPICS, 1, 6, is_for_controller=True),
@@ -110,13 +126,14 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.END_TXN, 0, 5),
         Handler(ApiKey.WRITE_TXN_MARKERS, 1, 2),
         Handler(ApiKey.TXN_OFFSET_COMMIT, 0, 6),
-        Handler(ApiKey.DESCRIBE_ACLS, 1, 3),
-        Handler(ApiKey.CREATE_ACLS, 1, 3),
-        Handler(ApiKey.DELETE_ACLS, 1, 3),
+        Handler(ApiKey.DESCRIBE_ACLS, 1, 3, counts_entries=True),
+        Handler(ApiKey.CREATE_ACLS, 1, 3, is_for_controller=True),
+        Handler(ApiKey.DELETE_ACLS, 1, 3, is_for_controller=True, counts_entries=True),
         Handler(ApiKey.DESCRIBE_CONFIGS, 1, 4, counts_entries=True),
         Handler(ApiKey.ALTER_CONFIGS, 0, 2, is_for_controller=True),
         Handler(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2),
         Handler(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),
+        Handler(ApiKey.SASL_AUTHENTICATE, 0, 2),
         Handler(ApiKey.CREATE_PARTITIONS, 0, 3, is_for_controller=True),
         Handler(ApiKey.DELETE_GROUPS, 0, 3),
         Handler(ApiKey.ELECT_LEADERS, 0, 2, is_for_controller=True),
@@ -128,9 +145,11 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, is_for_controller=True),
         Handler(ApiKey.OFFSET_DELETE, 0, 0),
         Handler(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1),
+        Handler(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, is_for_controller=True),
         Handler(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0),
+        Handler(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, is_for_controller=True),
         Handler(ApiKey.DESCRIBE_QUORUM, 0, 2, is_for_controller=True),
-        Handler(ApiKey.UPDATE_FEATURES, 0, 2),
+        Handler(ApiKey.UPDATE_FEATURES, 0, 2, is_for_controller=True),
         Handler(ApiKey.DESCRIBE_CLUSTER, 0, 2),
         Handler(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
         Handler(ApiKey.UNREGISTER_BROKER, 0, 0, is_for_controller=True),
@@ -143,11 +162,16 @@ API_TABLE: dict[int, Handler] = {
         Handler(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1),
         Handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
         Handler(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1),
+        Handler(ApiKey.ADD_RAFT_VOTER, 0, 1, is_for_controller=True),
+        Handler(ApiKey.REMOVE_RAFT_VOTER, 0, 0, is_for_controller=True),
         Handler(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1),
         Handler(ApiKey.SHARE_FETCH, 1, 2),
         Handler(ApiKey.SHARE_ACKNOWLEDGE, 1, 2),
+        Handler(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 1),
+        Handler(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 1),
         Handler(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1),
         Handler(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0),
         Handler(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0),
+        Handler(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, 0, 0),
     )
 }

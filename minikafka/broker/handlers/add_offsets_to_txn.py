@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...coordinator.transaction import AddPartitions
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import add_offsets_to_txn
-from ..coordinators.groups import OFFSETS_TOPIC
+from ..coordinators.internal_topics import OFFSETS_TOPIC
 from ..quorum.change_error import ChangeError
 from ..replicas.partition import PartitionError
 from .transaction_errors import fenced_error

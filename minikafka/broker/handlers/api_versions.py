@@ -16,6 +16,7 @@ from ...metadata.image import RESOURCE_CLIENT_METRICS
 from ...protocol.api import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import api_versions
+from ..control.voter_changes import KRAFT_VERSION
 from ..settings.features import FEATURES
 from . import API_TABLE
 
@@ -69,10 +70,13 @@ async def handle(
             for name, one in FEATURES.items()
         ]
     response.finalized_features_epoch = 0
+    levels = {name: one.level for name, one in FEATURES.items()}
+    levels[KRAFT_VERSION] = broker.voter_changes.kraft_version
     response.finalized_features = [
         api_versions.FinalizedFeatureKey(
-            name=name, max_version_level=one.level, min_version_level=one.level
+            name=name, max_version_level=level, min_version_level=level
         )
-        for name, one in FEATURES.items()
+        for name, level in levels.items()
+        if level  # as in Kafka, level 0 is that of a feature that is not finalized
     ]
     return response

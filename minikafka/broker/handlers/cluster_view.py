@@ -17,13 +17,33 @@ def live_brokers(broker: Broker) -> list[BrokerRecord]:
     return [brokers[number] for number in sorted(brokers) if not brokers[number].is_fenced]
 
 
-def controller_for_clients(broker: Broker) -> int:
+class BrokerAddress(NamedTuple):
+    """Where clients of one listener find a broker."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool
+
+
+def addresses_on(listener: str, brokers: Iterable[BrokerRecord]) -> list[BrokerAddress]:
+    """The brokers as clients of a listener see them: those without such a listener are left out."""
+    found: list[BrokerAddress] = []
+    for one in brokers:
+        address = one.address_on(listener)
+        if address is not None:
+            found.append(BrokerAddress(one.broker_id, *address, one.rack, one.is_fenced))
+    return found
+
+
+def controller_for_clients(broker: Broker, listener: str) -> int:
     """The broker that Metadata calls the controller; -1 if there is none.
 
     It is the active controller if that is a live broker, otherwise the first live broker, because
     any broker forwards requests to the controller.
     """
-    live = [one.broker_id for one in live_brokers(broker)]
+    live = [one.broker_id for one in addresses_on(listener, live_brokers(broker))]
     active = broker.controller.leader_id
     return active if active is not None and active in live else next(iter(live), -1)
 
@@ -44,21 +64,27 @@ class PartitionView(NamedTuple):
     Attributes:
         leader: -1 if none is available.
         offline_replicas: replicas on fenced or suspected brokers, or on a failed disk here.
+        lacks_listener: there is a leader, but not on this listener.
     """
 
     leader: int
     offline_replicas: list[int]
+    lacks_listener: bool = False
 
 
 class ClusterView:
-    """The leaders and offline replicas of many partitions at one moment."""
+    """The leaders and offline replicas of many partitions at one moment, for one listener.
 
-    __slots__ = ("_broker", "_live", "_node_id")
+    As in Kafka a replica is offline for clients of a listener that its broker does not have.
+    """
 
-    def __init__(self, broker: Broker) -> None:
+    __slots__ = ("_broker", "_listener", "_live", "_node_id")
+
+    def __init__(self, broker: Broker, listener: str) -> None:
         self._broker = broker
         self._node_id = broker.node_id
-        live = {one.broker_id for one in live_brokers(broker)}
+        self._listener = listener
+        live = {one.broker_id for one in addresses_on(listener, live_brokers(broker))}
         if broker.interconnect is not None:
             # They are probably about to be fenced, and a client that is sent there loses time:
             # librdkafka looks for another leader only a second or two later.
@@ -76,5 +102,8 @@ class ClusterView:
         offline = [
             one for one in replicas if one not in live or (is_here_offline and one == node_id)
         ]
-        leader = NO_LEADER if image.leader in offline else image.leader
-        return PartitionView(leader, offline)
+        if image.leader not in offline:
+            return PartitionView(image.leader, offline)
+        registered = self._broker.image.brokers.get(image.leader)
+        lacks_listener = registered is not None and registered.address_on(self._listener) is None
+        return PartitionView(NO_LEADER, offline, lacks_listener)

@@ -29,7 +29,9 @@ async def handle(
     matched: frozenset[str] | None = None
     if request.subscribed_topic_regex:
         try:
-            matched = await broker.groups.match_topics(request.subscribed_topic_regex)
+            matched = await broker.groups.match_for(
+                context, request.group_id, request.subscribed_topic_regex
+            )
         except InvalidRegexError as error:
             return heartbeat_refused(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error))
     answer = await broker.groups.ask(request.group_id, request, context, matched)

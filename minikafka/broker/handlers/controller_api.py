@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from ...protocol.exceptions import MalformedMessageError
 from ...protocol.frames import decode_request_header, encode_response, peek_api
 from ...protocol.schema import Request, Response
+from ...security.principal import BROKER, Principal
 from ..control.request_context import RequestContext
 from . import API_TABLE
+from .throttle_time import set_throttle
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -23,9 +25,10 @@ class ForwardedRequests:
         self._broker = broker
 
     async def serve(self, request: Request, version: int) -> Response:
-        return await self._handle(RequestContext(request.API_KEY, version, None, ""), request)
+        context = RequestContext(request.API_KEY, version, None, "", principal=BROKER)
+        return await self._handle(context, request)
 
-    async def serve_frame(self, frame: memoryview, client_host: str) -> bytes:
+    async def serve_frame(self, frame: memoryview, client_host: str, principal: Principal) -> bytes:
         """Answer a forwarded frame, which has no size prefix; the answer has one.
 
         Raises:
@@ -41,12 +44,21 @@ class ForwardedRequests:
             frame, flexible=version >= handler.first_flexible_version
         )
         request = handler.request_class.decode(version, frame, position)
-        context = RequestContext(handler.api_key, version, header.client_id, client_host)
+        context = RequestContext(
+            handler.api_key, version, header.client_id, client_host, principal=principal
+        )
+        quotas = self._broker.client_quotas
+        if quotas is not None:
+            # Its own node counts all but what only the controller can refuse.
+            charge = quotas.charge(context.principal.name, header.client_id, len(frame))
+            context = context._replace(charge=charge)
         response = await self._handle(context, request)
+        if context.charge is not None:
+            set_throttle(response, context.charge.throttle_ms)
         return b"".join(encode_response(response, version, correlation_id))
 
     async def _handle(self, context: RequestContext, request: Request) -> Response:
         handler = API_TABLE[context.api_key]
-        response = await handler.handle(self._broker, context, request)
+        response = await handler.serve(self._broker)(self._broker, context, request)
         assert isinstance(response, Response)
         return response

@@ -2,8 +2,8 @@
 
 ``count`` is the new total. Each topic succeeds or fails on its own; a duplicate name is
 INVALID_REQUEST. ``validate_only`` changes nothing. Unlike in Kafka internal topics are refused,
-because their partition count determines where each group is stored. Not implemented: controller
-mutation quotas (KIP-599).
+because their partition count determines where each group is stored. From version 3 on partitions
+above the client's quota of mutations are refused with THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages import create_partitions
 from ..quorum.change_error import ChangeError
 from ..system.pace import Pace
+from .mutation_quota import permits_of
 
 if TYPE_CHECKING:
     from ..broker import Broker
     from ..control.request_context import RequestContext
 
+_STRICT_QUOTA_FIRST = 3
+
 
 async def handle(
     broker: Broker, context: RequestContext, request: create_partitions.Request
 ) -> create_partitions.Response:
-    del context
+    permits = permits_of(context, strict_from=_STRICT_QUOTA_FIRST)
     pace = Pace(broker.clock.monotonic)
     asked = request.topics
     internal = [topic.name async for topic in pace.each(asked) if topic.name in INTERNAL_TOPICS]
@@ -36,7 +39,7 @@ async def handle(
 
     def decide(piece: list[Growth]) -> Decision[list[tuple[str, Refusal | None]]]:
         decision = grow_topics(
-            broker.image, piece, broker.settings.placement(broker.ids.positive_int())
+            broker.image, piece, broker.settings.placement(broker.ids.positive_int()), permits
         )
         return Decision([], decision.result) if request.validate_only else decision
 

@@ -3,8 +3,9 @@
 Each topic succeeds or fails on its own; a duplicate name is INVALID_REQUEST. From version 5 on the
 answer has the partition count, the replication factor and the effective settings (KIP-525), from
 version 7 on the topic id (KIP-516). ``validate_only`` creates nothing. The topics exist, with open
-logs, when the answer is sent, so ``timeout_ms`` is ignored. Not implemented: controller mutation
-quotas (KIP-599).
+logs, when the answer is sent, so ``timeout_ms`` is ignored. From version 6 on topics above the
+client's quota of mutations are refused with THROTTLING_QUOTA_EXCEEDED (KIP-599); older clients have
+to wait before their next request.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...metadata.decision import Decision, Refusal
+from ...metadata.decision import Decision, Permits, Refusal
 from ...metadata.image import TopicImage
 from ...metadata.setting_changes import Resource
 from ...metadata.topics import PARTITIONS_PER_REQUEST_MAX, create_topics, partitions_wanted
@@ -22,20 +23,22 @@ from ..quorum.change_error import ChangeError
 from ..system.pace import Pace
 from .config_entries import overridden, topic_entries
 from .config_resources import ResourceType, warn_without_effect
+from .mutation_quota import permits_of
 
 if TYPE_CHECKING:
     from ..broker import Broker
     from ..control.request_context import RequestContext
 
+_STRICT_QUOTA_FIRST = 6
 _Results = list[tuple[str, TopicImage | Refusal]]
 
 
 async def handle(
     broker: Broker, context: RequestContext, request: create_topics_api.Request
 ) -> create_topics_api.Response:
-    del context
     pace = Pace(broker.clock.monotonic)
-    results = await _create(broker, request, pace)
+    permits = permits_of(context, strict_from=_STRICT_QUOTA_FIRST)
+    results = await _create(broker, request, pace, permits)
     wanted = {topic.name: topic async for topic in pace.each(request.topics)}
     shown = _Settings(broker)
     answers: list[create_topics_api.CreatableTopicResult] = []
@@ -52,7 +55,7 @@ async def handle(
 
 
 async def _create(
-    broker: Broker, request: create_topics_api.Request, pace: Pace
+    broker: Broker, request: create_topics_api.Request, pace: Pace, permits: Permits
 ) -> list[tuple[str, TopicImage | Refusal]]:
     """Create the topics, those of a large request in several decisions."""
     placement = broker.settings.placement(broker.ids.positive_int())
@@ -67,6 +70,7 @@ async def _create(
             broker.settings.placement(broker.ids.positive_int()),
             broker.ids.topic_id,
             partitions_max=left,
+            permits=permits,
         )
         return Decision([], decision.result) if request.validate_only else decision
 

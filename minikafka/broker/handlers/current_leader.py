@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...metadata.records import NO_LEADER, BrokerRecord
+from ...metadata.records import NO_LEADER
 from ...protocol.errors import ErrorCode
+from .cluster_view import BrokerAddress, addresses_on
 
 if TYPE_CHECKING:
     from ..broker import Broker
+    from ..control.request_context import RequestContext
 
 LEADER_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors that come with the current leader."""
@@ -34,9 +36,10 @@ def current_leader(broker: Broker, topic: str, topic_id: bytes, number: int) -> 
     return CurrentLeader(partition.leader, partition.leader_epoch)
 
 
-def endpoints_of(broker: Broker, leaders: Iterable[int]) -> Iterator[BrokerRecord]:
-    """The registrations of these leaders, without duplicates."""
-    for leader_id in dict.fromkeys(leaders):
-        one = broker.image.brokers.get(leader_id)
-        if leader_id != NO_LEADER and one is not None:
-            yield one
+def endpoints_of(
+    broker: Broker, context: RequestContext, leaders: Iterable[int]
+) -> list[BrokerAddress]:
+    """Where the client that asks finds these leaders, without duplicates."""
+    brokers = broker.image.brokers
+    known = [brokers[one] for one in dict.fromkeys(leaders) if one != NO_LEADER and one in brokers]
+    return addresses_on(context.listener_name, known)

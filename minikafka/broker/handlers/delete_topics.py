@@ -4,7 +4,8 @@ Each topic succeeds or fails on its own. A duplicate, also one by name and by id
 and is not deleted. With ``delete.topic.enable`` off every topic gets TOPIC_DELETION_DISABLED
 (INVALID_REQUEST before version 3, which does not have that error). The answer is sent when the
 topics are no longer visible; their files are deleted a little later, so ``timeout_ms`` is ignored.
-Internal topics can be deleted, as in Kafka.
+Internal topics can be deleted, as in Kafka. From version 5 on topics above the client's quota of
+mutations are refused with THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...metadata.decision import Decision, Refusal
+from ...metadata.decision import Decision, Permits, Refusal
 from ...metadata.topics import TopicDeletion, TopicReference, delete_topics
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import delete_topics as delete_topics_api
 from ..quorum.change_error import ChangeError
 from ..system.pace import Pace
+from .mutation_quota import permits_of
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _TOPIC_IDS_FIRST = 6
 _DISABLED_ERROR_FIRST = 3
+_STRICT_QUOTA_FIRST = 5
 
 
 async def handle(
@@ -44,7 +47,8 @@ async def handle(
         refusal = Refusal(code, "Topic deletion is disabled (delete.topic.enable is false).")
         results = await pace.every(TopicDeletion(*one, refusal) for one in references)
     else:
-        results = await _delete(broker, references, pace)
+        permits = permits_of(context, strict_from=_STRICT_QUOTA_FIRST)
+        results = await _delete(broker, references, pace, permits)
     return delete_topics_api.Response(
         responses=[
             delete_topics_api.DeletableTopicResult(
@@ -59,7 +63,7 @@ async def handle(
 
 
 async def _delete(
-    broker: Broker, references: list[TopicReference], pace: Pace
+    broker: Broker, references: list[TopicReference], pace: Pace, permits: Permits
 ) -> list[TopicDeletion]:
     """Delete the topics, those of a large request in several decisions."""
 
@@ -68,7 +72,7 @@ async def _delete(
         return reference.name or (reference.topic_id if topic is None else topic.name)
 
     def decide(piece: list[TopicReference]) -> Decision[list[TopicDeletion]]:
-        return delete_topics(broker.image, piece)
+        return delete_topics(broker.image, piece, permits)
 
     results: list[TopicDeletion] = []
     for piece in await pace.pieces(references, name_of):

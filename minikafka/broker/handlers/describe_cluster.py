@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import describe_cluster
 from .authorization import CLUSTER_OPERATIONS, NOT_ASKED
-from .cluster_view import controller_for_clients
+from .cluster_view import addresses_on, controller_for_clients
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -24,7 +24,6 @@ _CONTROLLERS = 2
 async def handle(
     broker: Broker, context: RequestContext, request: describe_cluster.Request
 ) -> describe_cluster.Response:
-    del context
     if request.endpoint_type == _CONTROLLERS:
         return _refused(
             request,
@@ -38,11 +37,12 @@ async def handle(
             f"Endpoint type {request.endpoint_type} is unknown; use 1 (brokers).",
         )
     brokers = broker.image.brokers
-    shown = [brokers[number] for number in sorted(brokers)]
+    known = [brokers[number] for number in sorted(brokers)]
+    shown = addresses_on(context.listener_name, known)
     return describe_cluster.Response(
         error_code=ErrorCode.NONE,
         cluster_id=broker.store.cluster_id,
-        controller_id=controller_for_clients(broker),
+        controller_id=controller_for_clients(broker, context.listener_name),
         brokers=[
             describe_cluster.Broker(
                 broker_id=one.broker_id,

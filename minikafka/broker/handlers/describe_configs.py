@@ -3,8 +3,8 @@
 A topic has all its settings; this broker, by its id, all of its own, with those that are fixed at
 start as read-only; the empty broker name only the settings for all brokers. Sources and synonyms
 are KIP-226's, types and documentation (version 3) KIP-569's. As in Kafka, null or no setting names
-mean all. No setting is sensitive, because none holds a secret, except for dynamic broker settings
-that this broker does not know, which have no value in the answer. Log levels (KIP-412) are
+mean all. Settings that hold a secret are sensitive, and have no value in the answer, and so have
+dynamic broker settings that this broker does not know. Log levels (KIP-412) are
 resources of type 8. A group (KIP-848) or client metrics subscription (KIP-714) has all its
 settings, whether it exists or not.
 """
@@ -125,14 +125,15 @@ def _show(
 ) -> describe_configs.ResourceResult:
     setting = entry.setting
     synonyms = entry.synonyms if request.include_synonyms else []
+    is_secret = setting.kind is SettingType.PASSWORD
     return describe_configs.ResourceResult(
         name=setting.name,
-        value=entry.value,
+        value=None if is_secret else entry.value,
         read_only=not is_dynamic,
         config_source=entry.source,
-        is_sensitive=False,
+        is_sensitive=is_secret,
         synonyms=[
-            describe_configs.Synonym(name=name, value=value, source=source)
+            describe_configs.Synonym(name=name, value=None if is_secret else value, source=source)
             for name, value, source in synonyms
         ],
         config_type=setting.kind,

@@ -1,10 +1,12 @@
 """DescribeQuorum 0-2: the metadata quorum, its leader and the progress of its voters (KIP-595).
 
-Only ``__cluster_metadata``, partition 0, can be described. The active controller answers; times are
-on its clock (KIP-836). Version 2 has the voters' internal listeners (KIP-853), which do not speak
-Kafka's protocol, and the ids of the data directories, all zero where one is not known. A voter
-whose new directory is not admitted yet is among the voters without a directory, and among the
-observers with the new one: in KIP-853's words a voter is a node together with its directory.
+The voters are those of the configuration, or those that the metadata log records (``kraft.version``
+1, KIP-853). Only ``__cluster_metadata``, partition 0, can be described. The active controller
+answers; times are on its clock (KIP-836). Version 2 has the voters' internal listeners (KIP-853),
+which do not speak Kafka's protocol, and the ids of the data directories, all zero where one is not
+known. A voter whose new directory is not admitted yet is among the voters without a directory, and
+among the observers with the new one: in KIP-853's words a voter is a node together with its
+directory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DescribeShareGroupOffsets 0-1: where share-partitions start, and how far they lag (KIP-932).
 
-The lag (version 1, KIP-1226) is how many offsets nobody has finished yet. It is -1 where this
-broker does not lead the partition, and so does not know its end; Kafka asks the leader.
+The lag (version 1, KIP-1226) is how many offsets nobody has finished yet. Leaders of the partitions
+are asked for their ends; the lag is -1 without a leader, or if it does not answer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...coordinator.share.commands import ShareStateReply, Summarize
 from ...coordinator.share.records import SharePartitionKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import describe_share_group_offsets
-from ..replicas.partition import PartitionError
+from ..rpc.operations import PartitionEnds, PartitionPlace
 from ..system.pace import Pace
 from .share_group_state import share_state_of
 
@@ -51,6 +51,7 @@ async def _describe(
         else {topic.topic_name: topic.partitions for topic in asked.topics}
     )
     pace = Pace(broker.clock.monotonic)
+    summaries: dict[PartitionPlace, ShareStateReply] = {}
     async for name, numbers in pace.each(wanted.items()):
         topic_id, indexes = ids.get(name, (bytes(16), frozenset[int]()))
         image = broker.image.topics.get(name)
@@ -64,29 +65,31 @@ async def _describe(
             if number in indexes:
                 key = SharePartitionKey(asked.group_id, topic_id, number)
                 summary = await broker.share_state.ask(Summarize(key))
-            topic.partitions.append(_partition(broker, name, number, summary))
+                if summary.start_offset >= 0 and summary.delivery_complete_count >= 0:
+                    summaries[PartitionPlace(topic_id, number)] = summary
+            topic.partitions.append(_partition(number, summary))
         answer.topics.append(topic)
+    ends = await broker.partition_ends.find(summaries)
+    async for topic in pace.each(answer.topics):
+        for one in topic.partitions:
+            place = PartitionPlace(topic.topic_id, one.partition_index)
+            if place in ends:
+                one.lag = _lag(ends[place], summaries[place])
     return answer
 
 
 def _partition(
-    broker: Broker, topic: str, number: int, summary: ShareStateReply
+    number: int, summary: ShareStateReply
 ) -> describe_share_group_offsets.ResponsePartition:
     return describe_share_group_offsets.ResponsePartition(
         partition_index=number,
         start_offset=summary.start_offset,
         leader_epoch=summary.leader_epoch,
-        lag=_lag(broker, topic, number, summary),
+        lag=_UNKNOWN,
         error_code=summary.error_code,
     )
 
 
-def _lag(broker: Broker, topic: str, number: int, summary: ShareStateReply) -> int:
-    if summary.start_offset < 0 or summary.delivery_complete_count < 0:
-        return _UNKNOWN
-    try:
-        log = broker.partition(topic, number).log
-    except PartitionError:
-        return _UNKNOWN
-    start = max(summary.start_offset, log.log_start_offset)
-    return max(0, log.high_watermark - start - summary.delivery_complete_count)
+def _lag(ends: PartitionEnds, summary: ShareStateReply) -> int:
+    start = max(summary.start_offset, ends.log_start_offset)
+    return max(0, ends.high_watermark - start - summary.delivery_complete_count)

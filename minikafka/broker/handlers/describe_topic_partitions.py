@@ -31,7 +31,6 @@ _SORTED_AT_ONCE = 10_000
 async def handle(
     broker: Broker, context: RequestContext, request: describe_topic_partitions.Request
 ) -> describe_topic_partitions.Response:
-    del context
     pace = Pace(broker.clock.monotonic)
     asked = {topic.name async for topic in pace.each(request.topics)}
     names = await _sorted(list(asked or broker.image.topics), pace)
@@ -44,7 +43,7 @@ async def handle(
         if names and names[0] == start:
             first_partition = request.cursor.partition_index
     limit = min(request.response_partition_limit, broker.config.max_request_partition_size_limit)
-    return await _page(broker, names, first_partition, max(1, limit), pace)
+    return await _page(broker, context, names, first_partition, max(1, limit), pace)
 
 
 async def _sorted(names: list[str], pace: Pace) -> list[str]:
@@ -56,10 +55,15 @@ async def _sorted(names: list[str], pace: Pace) -> list[str]:
 
 
 async def _page(
-    broker: Broker, names: list[str], first_partition: int, limit: int, pace: Pace
+    broker: Broker,
+    context: RequestContext,
+    names: list[str],
+    first_partition: int,
+    limit: int,
+    pace: Pace,
 ) -> describe_topic_partitions.Response:
     response = describe_topic_partitions.Response(topics=[])
-    view = ClusterView(broker)
+    view = ClusterView(broker, context.listener_name)
     async for name in pace.each(names):
         if limit == 0:
             response.next_cursor = describe_topic_partitions.CursorResponse(
@@ -100,7 +104,7 @@ def _describe(
 def _partition(
     view: ClusterView, topic: str, image: PartitionRecord
 ) -> describe_topic_partitions.Partition:
-    leader, offline_replicas = view.partition(topic, image)
+    leader, offline_replicas, _ = view.partition(topic, image)
     return describe_topic_partitions.Partition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
         partition_index=image.partition,

@@ -10,13 +10,16 @@ From version 11 on followers serve fetches up to their high watermark, and a lea
 consumers that name their rack to an in-sync replica there if ``replica.selector.class`` is
 RackAwareReplicaSelector (KIP-392). A client that fetched from the wrong broker is told the current
 leader (KIP-951). Brokers fetch from each other in another way
-(`minikafka.broker.replicas.fetch_server`), so ``replica_id`` >= 0 is served as a consumer. Clients
-are not throttled.
+(`minikafka.broker.replicas.fetch_server`), so ``replica_id`` >= 0 is served as a consumer.
+
+A consumer that is above its quota gets an empty answer at once, and has to wait before its next
+request (KIP-219); its session is as it was before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -24,6 +27,7 @@ import trio
 from ...protocol.errors import ErrorCode
 from ...protocol.fields import ZERO_UUID
 from ...protocol.messages import fetch
+from ...security.acl import Operation, ResourceType
 from ...storage.errors import LogError
 from ..replicas.fetch_sessions import (
     CachedPartition,
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
 _TOPIC_IDS_FIRST = 13
 _SESSIONS_FIRST = 7
 _FOLLOWERS_FIRST = 11
+_REPLICA_STATE_FIRST = 15
 _NODE_ENDPOINTS_FIRST = 16
 _READ_COMMITTED = 1
 _NOTHING = b""
@@ -85,18 +90,42 @@ async def handle(broker: Broker, context: RequestContext, request: fetch.Request
         plan = broker.fetch_sessions.plan(request, by_id, now, wanted)
     except SessionError as error:
         return fetch.Response(error_code=error.error_code, responses=[])
-    reader = _Reader(broker, request, context.api_version)
+    charge = context.charge
+    bytes_max = None if charge is None else charge.fetch_bytes_max()
+    if bytes_max is not None:
+        request.max_bytes = min(request.max_bytes, bytes_max)
+        request.min_bytes = min(request.min_bytes, bytes_max)
+    reader = _Reader(broker, request, context.api_version, _right_to_read(broker, context, request))
     found, satisfied = await reader.read(plan.partitions)
     if not satisfied and plan.partitions:
         await _wait(broker, reader, found, now + request.max_wait_ms / 1000)
         found, _ = await reader.read(plan.partitions)
+    if charge is not None and charge.fetched(sum(one.size_bytes for one in found)):
+        return fetch.Response(session_id=broker.fetch_sessions.withhold(plan), responses=[])
     response = await _answer(plan, found)
     if reader.leaders_elsewhere and context.api_version >= _NODE_ENDPOINTS_FIRST:
         response.node_endpoints = [
             fetch.NodeEndpoint(node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
-            for one in endpoints_of(broker, reader.leaders_elsewhere)
+            for one in endpoints_of(broker, context, reader.leaders_elsewhere)
         ]
     return response
+
+
+def _right_to_read(
+    broker: Broker, context: RequestContext, request: fetch.Request
+) -> Callable[[str], bool] | None:
+    """Says which topics the client may read; None without an authorizer.
+
+    READ of the topic is needed, and of those that pass for replicas, CLUSTER_ACTION.
+    """
+    authorization = broker.authorization
+    if authorization is None:
+        return None
+    is_in_state = context.api_version >= _REPLICA_STATE_FIRST
+    if (request.replica_state.replica_id if is_in_state else request.replica_id) >= 0:
+        is_replica = authorization.allows_for_cluster(context, Operation.CLUSTER_ACTION)
+        return lambda _: is_replica
+    return partial(authorization.allows, context, Operation.READ, ResourceType.TOPIC)
 
 
 async def _wanted(broker: Broker, request: fetch.Request) -> list[CachedPartition]:
@@ -152,9 +181,16 @@ async def _wait(broker: Broker, reader: _Reader, found: list[_Found], deadline: 
 
 
 class _Reader:
-    def __init__(self, broker: Broker, request: fetch.Request, version: int) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        request: fetch.Request,
+        version: int,
+        may_read: Callable[[str], bool] | None,
+    ) -> None:
         self._broker = broker
         self._request = request
+        self._may_read = may_read
         self._by_id = version >= _TOPIC_IDS_FIRST
         followers = version >= _FOLLOWERS_FIRST
         self._find = broker.index.find_readable if followers else broker.partition
@@ -198,7 +234,10 @@ class _Reader:
         number = cached.key[2]
         asked = cached.asked
         broker = self._broker
-        partition = self._find(self._topic_name(cached), number, asked.current_leader_epoch)
+        topic = self._topic_name(cached)
+        if self._may_read is not None and not self._may_read(topic):
+            raise PartitionError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = self._find(topic, number, asked.current_leader_epoch)
         self.partitions[cached] = partition
         log = partition.log
         high_watermark = log.high_watermark

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...metadata.records import BrokerRecord
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import find_coordinator
 from ..coordinators.runtime import ShardRuntime
 from ..quorum.change_error import ChangeError
 from ..replicas.partition import PartitionError
 from ..system.pace import paced
-from .cluster_view import ClusterView, check_leaders
+from .cluster_view import BrokerAddress, ClusterView, addresses_on, check_leaders
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -35,7 +34,7 @@ async def handle(
     is_many = context.api_version >= _MANY_KEYS_FIRST
     keys = request.coordinator_keys if is_many else [request.key]
     found = [
-        await _find(broker, key, request.key_type)
+        await _find(broker, context, key, request.key_type)
         async for key in paced(keys, broker.clock.monotonic)
     ]
     if is_many:
@@ -50,11 +49,13 @@ async def handle(
     )
 
 
-async def _find(broker: Broker, key: str, key_type: int) -> find_coordinator.Coordinator:
+async def _find(
+    broker: Broker, context: RequestContext, key: str, key_type: int
+) -> find_coordinator.Coordinator:
     try:
         runtime = _runtime(broker, key, key_type)
         await broker.internal_topics.ensure(runtime.topic)
-        found = await _coordinator(broker, runtime, key)
+        found = await _coordinator(broker, context.listener_name, runtime, key)
     except PartitionError as error:
         return _failed(key, error.error_code, str(error))
     except ChangeError as error:
@@ -75,20 +76,24 @@ def _failed(key: str, code: ErrorCode, message: str) -> find_coordinator.Coordin
     )
 
 
-async def _coordinator(broker: Broker, runtime: ShardRuntime[Any], key: str) -> BrokerRecord:
+async def _coordinator(
+    broker: Broker, listener: str, runtime: ShardRuntime[Any], key: str
+) -> BrokerAddress:
     topic = broker.image.topics.get(runtime.topic.name)
     if topic is None:
         raise PartitionError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "its topic is being created")
     number = runtime.partition_of(key)
     await check_leaders(broker, [topic.partitions[number]])
     partition = topic.partitions[number]
-    leader = broker.image.brokers.get(ClusterView(broker).partition(topic.name, partition).leader)
-    if leader is None:
+    view = ClusterView(broker, listener)
+    leader = broker.image.brokers.get(view.partition(topic.name, partition).leader)
+    found = addresses_on(listener, () if leader is None else (leader,))
+    if not found:
         raise PartitionError(
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
             f"{topic.name}-{partition.partition} has no leader at the moment",
         )
-    return leader
+    return found[0]
 
 
 def _runtime(broker: Broker, key: str, key_type: int) -> ShardRuntime[Any]:

@@ -22,13 +22,14 @@ from ...protocol.fields import ZERO_UUID
 from ...protocol.messages import create_topics as create_topics_api
 from ...protocol.messages import metadata
 from ..control.topic_creation import create_topics
-from ..coordinators.groups import OFFSETS_TOPIC
+from ..coordinators.internal_topics import OFFSETS_TOPIC
 from ..quorum.change_error import ChangeError
 from ..replicas.partition import PartitionError
 from ..system.pace import paced
 from .authorization import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from .cluster_view import (
     ClusterView,
+    addresses_on,
     check_leaders,
     controller_for_clients,
     live_brokers,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 
 _ASKED_BY_ID_FIRST = 12
+_LISTENER_NOT_FOUND_FIRST = 6
 
 
 async def handle(
@@ -53,10 +55,11 @@ async def handle(
         )
     if asked is None or (context.api_version == 0 and not asked):
         await check_leaders(broker, _partitions(broker.image.topics.values()))
-        view = ClusterView(broker)
+        view = ClusterView(broker, context.listener_name)
         every = list(broker.image.topics.values())
         found = [
-            describe(view, topic, request) async for topic in paced(every, broker.clock.monotonic)
+            describe(view, topic, request, context.api_version)
+            async for topic in paced(every, broker.clock.monotonic)
         ]
     elif context.api_version < _ASKED_BY_ID_FIRST and any(map(_is_by_id, asked)):
         # The field exists from version 10 on, but may be used only from version 12 on.
@@ -68,20 +71,20 @@ async def handle(
         created = await _create_missing(broker, asked, request)
         hidden = frozenset[str]() if broker.config.minikafka_auto_create_wait else created
         await check_leaders(broker, _partitions(_topic(broker, one) for one in asked))
-        view = ClusterView(broker)
+        view = ClusterView(broker, context.listener_name)
         found = [
             _error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, one.name, ZERO_UUID)
             if one.name in hidden
-            else _find(broker, view, one, request)
+            else _find(broker, view, one, request, context.api_version)
             async for one in paced(asked, broker.clock.monotonic)
         ]
     return metadata.Response(
         brokers=[
             metadata.Broker(node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
-            for one in live_brokers(broker)
+            for one in addresses_on(context.listener_name, live_brokers(broker))
         ],
         cluster_id=broker.store.cluster_id,
-        controller_id=controller_for_clients(broker),
+        controller_id=controller_for_clients(broker, context.listener_name),
         topics=found,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
@@ -143,11 +146,15 @@ def _topic(broker: Broker, asked: metadata.RequestTopic) -> TopicImage | None:
 
 
 def _find(
-    broker: Broker, view: ClusterView, asked: metadata.RequestTopic, request: metadata.Request
+    broker: Broker,
+    view: ClusterView,
+    asked: metadata.RequestTopic,
+    request: metadata.Request,
+    api_version: int,
 ) -> metadata.ResponseTopic:
     topic = _topic(broker, asked)
     if topic is not None:
-        return describe(view, topic, request)
+        return describe(view, topic, request, api_version)
     if asked.topic_id != ZERO_UUID:
         return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
     name = asked.name or ""
@@ -161,24 +168,29 @@ def _error(code: ErrorCode, name: str | None, topic_id: bytes) -> metadata.Respo
 
 
 def describe(
-    view: ClusterView, topic: TopicImage, request: metadata.Request
+    view: ClusterView, topic: TopicImage, request: metadata.Request, api_version: int
 ) -> metadata.ResponseTopic:
     return metadata.ResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(view, topic.name, one) for one in topic.partitions],
+        partitions=[_partition(view, topic.name, one, api_version) for one in topic.partitions],
         topic_authorized_operations=(
             TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
         ),
     )
 
 
-def _partition(view: ClusterView, topic: str, image: PartitionRecord) -> metadata.Partition:
-    leader, offline_replicas = view.partition(topic, image)
+def _partition(
+    view: ClusterView, topic: str, image: PartitionRecord, api_version: int
+) -> metadata.Partition:
+    leader, offline_replicas, lacks_listener = view.partition(topic, image)
+    error_code = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
+    if lacks_listener and api_version >= _LISTENER_NOT_FOUND_FIRST:
+        error_code = ErrorCode.LISTENER_NOT_FOUND
     return metadata.Partition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
+        error_code=error_code,
         partition_index=image.partition,
         leader_id=leader,
         leader_epoch=image.leader_epoch,

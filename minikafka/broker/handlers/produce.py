@@ -89,7 +89,7 @@ async def handle(
     if work.leaders is not None and version >= _NODE_ENDPOINTS_FIRST:
         response.node_endpoints = [
             produce.NodeEndpoint(node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
-            for one in endpoints_of(broker, work.leaders)
+            for one in endpoints_of(broker, context, work.leaders)
         ]
     if uncommitted is None:
         return response

@@ -20,6 +20,7 @@ from .share_requests import (
     leader_hint,
     problem_of,
     renews,
+    right_to_read,
 )
 
 if TYPE_CHECKING:
@@ -52,9 +53,11 @@ async def handle(
         return share_acknowledge.Response(
             error_code=error.error_code, error_message=str(error), responses=[]
         )
-    outcomes = await acknowledge(broker, key, asked)
-    if ended is not None:
-        shares.release(ended)
+    try:
+        outcomes = await acknowledge(broker, key, asked, right_to_read(broker, context))
+    finally:
+        if ended is not None:
+            shares.release(ended)
     topics: dict[bytes, share_acknowledge.TopicResponse] = {}
     leaders: dict[int, None] = {}
     for one in asked:
@@ -80,5 +83,5 @@ async def handle(
             limits.lock_duration_ms if context.api_version >= _RENEW_FIRST else 0
         ),
         responses=list(topics.values()),
-        node_endpoints=endpoints(broker, share_acknowledge.NodeEndpoint, leaders),
+        node_endpoints=endpoints(broker, context, share_acknowledge.NodeEndpoint, leaders),
     )

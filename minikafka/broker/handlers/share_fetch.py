@@ -1,6 +1,7 @@
 """ShareFetch 1-2: acquire records, and acknowledge earlier ones (KIP-932).
 
-A share session (epochs 0, 1, 2, ... and -1 at its end) knows which partitions the member reads.
+A share session (epochs 0, 1, 2, ... and -1 at its end) knows which partitions the member reads. It
+also ends with the connection that opened it, which releases what the member has.
 Acknowledgements come first, so that what is released can be acquired by the same request. A fetch
 that finds fewer than min_bytes waits for appends and for records that others release, without
 polling, until max_wait_ms. Records travel as slices of the log's files, as in Fetch, and
@@ -9,12 +10,14 @@ have no record.
 
 ``max_records`` is exceeded by at most one record batch, or not at all with ShareAcquireMode 1
 (KIP-1206). The group's ``share.isolation.level`` bounds reads by the last stable offset. With
-IsRenewAck (KIP-1222) nothing is fetched.
+IsRenewAck (KIP-1222) nothing is fetched. Unlike in Kafka a member above its quota gets what was
+acquired for it, and then has to wait: otherwise nobody could have it until its lock runs out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -40,6 +43,7 @@ from .share_requests import (
     leader_hint,
     problem_of,
     renews,
+    right_to_read,
 )
 
 if TYPE_CHECKING:
@@ -70,10 +74,17 @@ class _Waiter:
 class _Fetch:
     """One request's reading: what it has found so far."""
 
-    def __init__(self, broker: Broker, session: ShareSession, request: share_fetch.Request) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        session: ShareSession,
+        request: share_fetch.Request,
+        may_read: Callable[[bytes], bool] | None,
+    ) -> None:
         self._broker = broker
         self._session = session
         self._request = request
+        self._may_read = may_read
         self.errors: dict[_Place, PartitionError | LogError] = {}
         self.taken: dict[_Place, Taken] = {}
 
@@ -87,6 +98,8 @@ class _Fetch:
             self._watch(shares, waiter)
             try:
                 is_late = broker.clock.monotonic() >= deadline or broker.node.is_stopping
+                if not self._session.is_open:
+                    return
                 self._acquire(shares, is_late=is_late)
                 if self.taken or self.errors or is_late:
                     return
@@ -101,6 +114,9 @@ class _Fetch:
     async def _find(self) -> dict[_Place, RunningShare]:
         shares: dict[_Place, RunningShare] = {}
         for topic_id, index in list(self._session.partitions):
+            if self._may_read is not None and not self._may_read(topic_id):
+                self.errors[topic_id, index] = PartitionError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                continue
             try:
                 group_id = self._session.key.group_id
                 shares[topic_id, index] = await self._broker.shares.get(group_id, topic_id, index)
@@ -156,25 +172,29 @@ class _Fetch:
 async def handle(
     broker: Broker, context: RequestContext, request: share_fetch.Request
 ) -> share_fetch.Response:
-    del context
+    may_read = right_to_read(broker, context)
     asked = await asked_partitions(broker, request.topics)
     problem = _problem(request, asked)
     if problem is not None:
         return _refused(ErrorCode.INVALID_REQUEST, problem)
     key = SessionKey(request.group_id or "", request.member_id or "")
     try:
-        session, ended = _session(broker, key, request, asked)
+        session, ended = _session(broker, context, key, request, asked)
     except ShareSessionError as error:
         return _refused(error.error_code, str(error))
-    outcomes = await acknowledge(broker, key, asked)
-    if ended is not None:
-        broker.shares.release(ended)
+    try:
+        outcomes = await acknowledge(broker, key, asked, may_read)
+    finally:
+        if ended is not None:
+            broker.shares.release(ended)
     if session is None:
-        return _answer(broker, key, asked, outcomes, None)
-    fetch = _Fetch(broker, session, request)
+        return _answer(broker, context, key, asked, outcomes, None)
+    fetch = _Fetch(broker, session, request, may_read)
     if not request.is_renew_ack and request.max_records > 0:
         await fetch.run()
-    return _answer(broker, key, asked, outcomes, fetch)
+    if context.charge is not None:
+        context.charge.sent(sum(one.records.size_bytes for one in fetch.taken.values()))
+    return _answer(broker, context, key, asked, outcomes, fetch)
 
 
 def _problem(request: share_fetch.Request, asked: list[Asked]) -> str | None:
@@ -196,7 +216,11 @@ def _problem(request: share_fetch.Request, asked: list[Asked]) -> str | None:
 
 
 def _session(
-    broker: Broker, key: SessionKey, request: share_fetch.Request, asked: list[Asked]
+    broker: Broker,
+    context: RequestContext,
+    key: SessionKey,
+    request: share_fetch.Request,
+    asked: list[Asked],
 ) -> tuple[ShareSession | None, ShareSession | None]:
     """The session to fetch with, and one that has ended."""
     sessions, now = broker.shares.sessions, broker.clock.monotonic()
@@ -206,6 +230,8 @@ def _session(
     ended = None
     if epoch == INITIAL_EPOCH:
         session, ended = sessions.open(key, now)
+        if context.connection is not None:
+            context.connection.endings[key] = partial(broker.shares.connection_lost, session)
     else:
         session = sessions.use(key, epoch, now)
     sessions.add(session, [one.place for one in asked])
@@ -217,6 +243,7 @@ def _session(
 
 def _answer(
     broker: Broker,
+    context: RequestContext,
     key: SessionKey,
     asked: list[Asked],
     outcomes: Mapping[_Place, ErrorCode],
@@ -261,7 +288,7 @@ def _answer(
     return share_fetch.Response(
         acquisition_lock_timeout_ms=broker.shares.settings_of(key.group_id).limits.lock_duration_ms,
         responses=list(topics.values()),
-        node_endpoints=endpoints(broker, share_fetch.NodeEndpoint, leaders),
+        node_endpoints=endpoints(broker, context, share_fetch.NodeEndpoint, leaders),
     )
 
 

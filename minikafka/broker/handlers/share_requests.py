@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...coordinator.share.share_partition import AcknowledgementBatch, AcknowledgeType
 from ...protocol.errors import ErrorCode
+from ...security.acl import Operation, ResourceType
 from ..coordinators.runtime import PendingReply
 from ..replicas.partition import PartitionError
 from ..shares.sessions import PARTITIONS_PER_SESSION_MAX, SessionKey
@@ -15,6 +16,7 @@ from .current_leader import LEADER_ELSEWHERE, CurrentLeader, current_leader, end
 
 if TYPE_CHECKING:
     from ..broker import Broker
+    from ..control.request_context import RequestContext
 
 NO_LEADER_HINT = CurrentLeader(0, 0)
 """What these responses say where there is nothing to say."""
@@ -68,14 +70,35 @@ def renews(asked: Iterable[Asked]) -> bool:
     return any(AcknowledgeType.RENEW in batch.types for one in asked for batch in one.batches)
 
 
+def right_to_read(broker: Broker, context: RequestContext) -> Callable[[bytes], bool] | None:
+    """Says which topics, by id, a client may read; None without an authorizer."""
+    authorization = broker.authorization
+    if authorization is None:
+        return None
+
+    def may_read(topic_id: bytes) -> bool:
+        topic = broker.image.topics_by_id.get(topic_id)
+        return topic is None or authorization.allows(
+            context, Operation.READ, ResourceType.TOPIC, topic.name
+        )
+
+    return may_read
+
+
 async def acknowledge(
-    broker: Broker, key: SessionKey, asked: Sequence[Asked]
+    broker: Broker,
+    key: SessionKey,
+    asked: Sequence[Asked],
+    may_read: Callable[[bytes], bool] | None,
 ) -> dict[tuple[bytes, int], ErrorCode]:
     """Have what a member says about records stored; the outcome for each partition."""
     outcomes: dict[tuple[bytes, int], ErrorCode] = {}
     pending: dict[tuple[bytes, int], PendingReply] = {}
     for one in asked:
         if not one.batches:
+            continue
+        if may_read is not None and not may_read(one.topic_id):
+            outcomes[one.place] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             continue
         try:
             running = await broker.shares.get(key.group_id, one.topic_id, one.number)
@@ -96,9 +119,11 @@ def leader_hint(broker: Broker, place: tuple[bytes, int], code: ErrorCode) -> Cu
     return current_leader(broker, "", topic_id, index)
 
 
-def endpoints(broker: Broker, node_endpoint: type[Any], leaders: Iterable[int]) -> list[Any]:
+def endpoints(
+    broker: Broker, context: RequestContext, node_endpoint: type[Any], leaders: Iterable[int]
+) -> list[Any]:
     """Where these leaders are, in the words of a response."""
     return [
         node_endpoint(node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
-        for one in endpoints_of(broker, leaders)
+        for one in endpoints_of(broker, context, leaders)
     ]

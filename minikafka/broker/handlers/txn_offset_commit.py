@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from ...coordinator.group.responses import transactional_commit_refused
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import txn_offset_commit
-from ..coordinators.groups import OFFSETS_TOPIC
+from ..coordinators.internal_topics import OFFSETS_TOPIC
 from ..coordinators.transactions import Confirmation
 from ..replicas.partition import PartitionError
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import trio
 
 from ...consensus.durable import DurableLog
 from ...consensus.messages import Entry
+from ...consensus.voters import is_decision
+from ...data_class import DataClass
 from ...storage.errors import StorageError
 
 _CHUNK_SIZE_BYTES_MAX: Final = 256 * 1024
@@ -22,8 +23,7 @@ class _Snapshot(NamedTuple):
     payloads: list[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumHooks:
+class QuorumHooks(DataClass):
     """What the broker does with decisions; see `Quorum.run`."""
 
     on_committed: Callable[[int, bytes], Awaitable[None]]
@@ -153,7 +153,7 @@ class Applier:
 
     async def _apply(self, hooks: QuorumHooks, entries: Sequence[Entry]) -> None:
         for index, entry in enumerate(entries, self.applied_index + 1):
-            if entry.payload:
+            if is_decision(entry.payload):
                 await hooks.on_committed(index, entry.payload)
             self._has_applied(index)
 

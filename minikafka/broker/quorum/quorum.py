@@ -30,6 +30,7 @@ from ...consensus.config import QuorumConfig
 from ...consensus.durable import DurableLog
 from ...consensus.effects import (
     Accepted,
+    ChangeVoters,
     PeerLost,
     Propose,
     Received,
@@ -39,6 +40,7 @@ from ...consensus.effects import (
 )
 from ...consensus.messages import Message
 from ...consensus.roles import Role
+from ...consensus.voters import VoterSet, Why
 from ...storage.disk import Disk
 from ...storage.errors import StorageError
 from ..system.workers import RunInThread, run_in_worker_thread, run_inline
@@ -51,6 +53,7 @@ from .reports import (
     QuorumStatistics,
     ReplicaStatistics,
     StoredEntries,
+    VotersRefusedError,
     replica_statistics,
 )
 
@@ -62,6 +65,7 @@ __all__ = [
     "QuorumStatistics",
     "ReplicaStatistics",
     "StoredEntries",
+    "VotersRefusedError",
 ]
 
 logger = logging.getLogger(__name__)
@@ -77,18 +81,25 @@ def _ignore_change() -> None:
     """Without a listener."""
 
 
+def _ignore_voters(voters: VoterSet) -> None:
+    """Without a listener."""
+    del voters
+
+
 class _Proposal:
     """One that waits: in the log at `index` once that is not 0; `failure` is what to raise."""
 
-    __slots__ = ("done", "failure", "index")
+    __slots__ = ("appended", "done", "failure", "index")
 
     def __init__(self) -> None:
         self.done = trio.Event()
+        self.appended = trio.Event()
         self.index = 0
         self.failure: Exception | None = None
 
     def fail(self, failure: Exception) -> None:
         self.failure = failure
+        self.appended.set()
         self.done.set()
 
 
@@ -102,6 +113,7 @@ class Quorum:
             earlier leaders decided is committed and applied on it.
         failure: why this node takes no part at the moment: its disk failed.
         config: who takes part, timing, limits.
+        on_voters: called when the log has recorded another voter set.
     """
 
     def __init__(
@@ -135,6 +147,8 @@ class Quorum:
         self._asked: Final[dict[_Proposal, None]] = {}  # not yet in the log
         self._accepted: Final[deque[_Proposal]] = deque()  # in the log, in its order
         self._on_change: Callable[[], None] = _ignore_change
+        self.on_voters: Callable[[VoterSet], None] = _ignore_voters
+        self._seen_voters = self.recorded_voters
 
     @classmethod
     def open(
@@ -200,9 +214,8 @@ class Quorum:
         Raises OSError or StorageError, here or while the entries are read.
         """
         durable = self._loop.durable
-        entries = ((index, payload) for index, payload in durable.committed() if payload)
         snapshot_index, snapshot = durable.stored_snapshot()
-        return StoredEntries(snapshot, snapshot_index, entries)
+        return StoredEntries(snapshot, snapshot_index, durable.committed())
 
     def restore(self, payload: bytes) -> None:
         """Append a decision before `run`, in a quorum of one; durable on return, may block.
@@ -213,7 +226,7 @@ class Quorum:
             ValueError: there are other voters.
             OSError: the disk failed.
         """
-        if not self.config.is_alone:
+        if not self.is_alone:
             raise ValueError("only a quorum of one decides before it runs")
         self._loop.durable.append_alone(payload)
         self._loop.applier.replayed(self._loop.durable.commit_index)
@@ -262,7 +275,7 @@ class Quorum:
 
     async def _report_start(self, task_status: trio.TaskStatus[None]) -> None:
         await self._loop.has_begun.wait()
-        while self.config.is_alone and not self.is_leader and self.failure is None:
+        while self.is_alone and not self.is_leader and self.failure is None:
             await self.wait_changed()
         task_status.started()
 
@@ -272,9 +285,15 @@ class Quorum:
                 proposal.index = index
                 self._asked.pop(proposal, None)
                 self._accepted.append(proposal)
-            case Refused(token=_Proposal() as proposal):
+                proposal.appended.set()
+            case Refused(token=_Proposal() as proposal, refusal=refusal):
                 self._asked.pop(proposal, None)
-                proposal.fail(NotControllerError(self.leader_id))
+                is_about_voters = refusal is not None and refusal.why is not Why.NOT_LEADER
+                proposal.fail(
+                    VotersRefusedError(refusal)
+                    if refusal is not None and is_about_voters
+                    else NotControllerError(self.leader_id)
+                )
             case RoleChanged(role=role):
                 if role is not Role.LEADER:
                     self._lose_proposals(ProposalLostError())
@@ -311,6 +330,11 @@ class Quorum:
             self.leader_id, self.is_leader = None, False
         while self._accepted and self._accepted[0].index <= self.applied_index:
             self._accepted.popleft().done.set()
+        voters = self.recorded_voters
+        if voters is not None and voters is not self._seen_voters:
+            self._seen_voters = voters
+            logger.info("metadata quorum: voters are %s", ", ".join(map(str, sorted(voters.ids))))
+            self.on_voters(voters)
         if before != (self.leader_id, self.epoch, self.is_leader, self.failure):
             if before[:2] != (self.leader_id, self.epoch):
                 leader = "no leader" if self.leader_id is None else f"node {self.leader_id} leads"
@@ -367,6 +391,34 @@ class Quorum:
             raise proposal.failure
         return proposal.index
 
+    async def change_voters(
+        self, make: Callable[[object], ChangeVoters], *, waits_for_commit: bool = True
+    ) -> None:
+        """Have the voters changed, which is applied on this node then.
+
+        Args:
+            make: the change, with the token that it is given.
+            waits_for_commit: otherwise it is enough that this leader has appended it.
+
+        Raises:
+            VotersRefusedError: nothing happened.
+            NotControllerError: nothing happened; another node leads, or none.
+            ProposalLostError: this node was deposed meanwhile; the outcome is unknown.
+            StorageError: this node's disk failed; most likely nothing happened.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if not self.is_leader:
+            raise NotControllerError(self.leader_id)
+        proposal = _Proposal()
+        self._asked[proposal] = None
+        if not self._loop.put(make(proposal)):
+            del self._asked[proposal]
+            raise NotControllerError(None)
+        await (proposal.done if waits_for_commit else proposal.appended).wait()
+        if proposal.failure is not None:
+            raise proposal.failure
+
     async def wait_applied(self, index: int) -> None:
         """Return when everything up to an index was applied on this node."""
         await self._loop.applier.wait_applied(index)
@@ -384,7 +436,7 @@ class Quorum:
         node = self._loop.node
         if node is None or node.role is not Role.LEADER:
             return True
-        if self.config.is_alone:
+        if self.is_alone:
             return False
         epoch = self.epoch
         self._loop.put(TransferLeadership(node_id))
@@ -392,6 +444,21 @@ class Quorum:
             while self.epoch == epoch and self.leader_id == self.config.node_id:
                 await self.wait_changed()
         return self.epoch != epoch or self.leader_id != self.config.node_id
+
+    @property
+    def recorded_voters(self) -> VoterSet | None:
+        """The last voter set in the log; None while the voters are configuration."""
+        return self._loop.durable.log.voters
+
+    @property
+    def voter_ids(self) -> frozenset[int]:
+        """Whose majority elects and commits."""
+        return self._loop.durable.voters
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node is the only voter."""
+        return self._loop.durable.is_alone
 
     @property
     def committed_index(self) -> int:
@@ -419,7 +486,11 @@ class Quorum:
                 node.is_admitted,
             )
         voters, observers = replica_statistics(
-            self.config, {} if node is None else node.progress(), own, trio.current_time()
+            self.voter_ids,
+            self.recorded_voters,
+            {} if node is None else node.progress(),
+            own,
+            trio.current_time(),
         )
         return QuorumStatistics(
             self.leader_id, self.epoch, self.committed_index + 1, voters, observers

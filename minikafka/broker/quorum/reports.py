@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from ...consensus.config import QuorumConfig
 from ...consensus.progress import Progress
+from ...consensus.voters import VoterSet, VotersRefusal, Why
 from ...protocol.errors import ErrorCode
 from .change_error import ChangeError
 
@@ -41,6 +41,28 @@ class ProposalTooLargeError(ChangeError):
             f"one change of the metadata may have {size_bytes_max} bytes, this one has "
             f"{size_bytes}; make it in several steps",
         )
+
+
+_CODES: Final = {
+    Why.NOT_LEADER: ErrorCode.NOT_CONTROLLER,
+    Why.NOT_RECORDED: ErrorCode.UNSUPPORTED_VERSION,
+    Why.DUPLICATE: ErrorCode.DUPLICATE_VOTER,
+    Why.NOT_FOUND: ErrorCode.VOTER_NOT_FOUND,
+    Why.LAST: ErrorCode.INVALID_REQUEST,
+    Why.UNREADABLE: ErrorCode.INVALID_REQUEST,
+}
+
+
+class VotersRefusedError(ChangeError):
+    """The voters did not change; ``refusal`` says why."""
+
+    def __init__(self, refusal: VotersRefusal) -> None:
+        # As in Kafka, what may be possible later is a time-out.
+        code = _CODES.get(refusal.why, ErrorCode.REQUEST_TIMED_OUT)
+        super().__init__(
+            code, f"The voters of the metadata quorum did not change: {refusal.message}."
+        )
+        self.refusal = refusal
 
 
 class StoredEntries(NamedTuple):
@@ -91,12 +113,16 @@ class QuorumStatistics(NamedTuple):
 
 
 def replica_statistics(
-    config: QuorumConfig,
+    voter_ids: frozenset[int],
+    recorded: VoterSet | None,
     progress: Mapping[int, Progress],
     own: ReplicaStatistics | None,
     now: float,
 ) -> tuple[tuple[ReplicaStatistics, ...], tuple[ReplicaStatistics, ...]]:
-    """(voters, observers) by node id; `progress` is empty on a node that does not lead."""
+    """(voters, observers) by node id; `progress` is empty on a node that does not lead.
+
+    Of a voter that has not answered, the directory is known with which it was recorded.
+    """
     known = {own.node_id: own} if own is not None else {}
     for node_id, one in progress.items():
         known[node_id] = ReplicaStatistics(
@@ -107,9 +133,14 @@ def replica_statistics(
             one.directory_id,
             one.is_admitted,
         )
-    voters = tuple(
-        known.get(voter, ReplicaStatistics(voter, -1, None, None))
-        for voter in sorted(config.voters)
+    voters: list[ReplicaStatistics] = []
+    for voter in sorted(voter_ids):
+        replica = known.get(voter, ReplicaStatistics(voter, -1, None, None))
+        if not replica.directory_id and recorded is not None:
+            replica = replica._replace(directory_id=recorded.directory_of(voter))
+        voters.append(replica)
+    observers = (
+        known[node_id]._replace(is_admitted=True)  # it is not waiting for that
+        for node_id in sorted(known.keys() - voter_ids)
     )
-    observers = tuple(known[node_id] for node_id in sorted(known.keys() - config.voters))
-    return voters, observers
+    return tuple(voters), tuple(observers)

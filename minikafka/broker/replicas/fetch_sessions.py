@@ -151,6 +151,18 @@ class FetchSessionCache:
             return FetchPlan(session, wanted, False, session.session_id)
         return self._plan_incremental(request, uses_topic_ids, now, wanted)
 
+    def withhold(self, plan: FetchPlan) -> int:
+        """Take back a plan that is not answered, for a client above its quota (KIP-219).
+
+        Returns:
+            The session id for an empty answer. A session that the request would have begun ends:
+            its client takes an empty answer to a full fetch for a refusal, and asks again.
+        """
+        if plan.is_incremental:
+            return plan.session_id
+        self._sessions.pop(plan.session_id, None)
+        return 0
+
     def _plan_incremental(
         self,
         request: fetch.Request,

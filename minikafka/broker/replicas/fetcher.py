@@ -36,6 +36,7 @@ from ...storage.errors import LogError, StorageError
 from ...storage.leader_epochs import EpochEndOffset
 from ..rpc.codec import Reply
 from ..rpc.errors import RpcError
+from ..rpc.lanes import Lane
 from ..rpc.operations import (
     REPLICA_FETCH,
     REPLICA_FETCH_OK,
@@ -46,7 +47,7 @@ from ..rpc.operations import (
     ReplicaPosition,
     ReplicaUpdate,
 )
-from ..rpc.peers import Lane, Peers
+from ..rpc.peers import Peers
 from ..settings.effective import MetadataView
 from ..settings.node import Node
 from ..system.backoff import Backoff

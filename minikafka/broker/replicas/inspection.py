@@ -10,16 +10,16 @@ connection, and within a `Budget` for each request.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 import trio
 
+from ...data_class import replace
 from ...protocol.records.compression import Compression
 from ...storage.validation import (
     DECOMPRESSED_RATIO_MAX,
     INSPECTED_SIZE_BYTES_FREE,
     INSPECTED_SIZE_BYTES_MAX,
-    validate_client_batches,
+    validate_client_batch,
 )
 from ..system.workers import RunInThread
 from .recompression import is_compressed_otherwise, recompress
@@ -74,7 +74,7 @@ class Inspector:
         def inspect() -> memoryview | bytes:
             nonlocal spent
             plain = recompress(records, Compression.NONE, size_bytes_max=size_bytes_max)
-            validate_client_batches(
+            validate_client_batch(
                 plain,
                 # What is stored may not be larger; the append compares that.
                 replace(config, max_message_bytes=size_bytes_max + len(records)),

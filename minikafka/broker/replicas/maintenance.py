@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import trio
 
-from ...storage.compaction import CompactionPlan
 from ...storage.errors import LogError
 from ...storage.log_directory import LogDirectory
 from ...storage.scan import DamagedSegment
@@ -25,6 +25,9 @@ from .flusher import Flusher
 from .index import PartitionKey
 from .manager import ReplicaManager
 from .partition import Partition
+
+if TYPE_CHECKING:
+    from ...storage.compaction import CompactionPlan
 
 logger = logging.getLogger(__name__)
 

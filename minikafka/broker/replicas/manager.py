@@ -78,7 +78,7 @@ class LeadershipListener(Protocol):
 
 
 class _InternalTopic(NamedTuple):
-    listener: LeadershipListener
+    listener: Callable[[], LeadershipListener]
     settings: Mapping[str, str]
 
 
@@ -159,12 +159,13 @@ class ReplicaManager:
             self.follower_batch = self.server.follower_batch
 
     def watch_topic(
-        self, name: str, listener: LeadershipListener, settings: Mapping[str, str]
+        self, name: str, listener: Callable[[], LeadershipListener], settings: Mapping[str, str]
     ) -> None:
         """Notify a coordinator of the partitions of its topic that this broker leads.
 
-        To be called before `open_logs`. ``settings`` are those of the topic if it has to be
-        restored because the metadata log has lost it.
+        To be called before `open_logs`. ``listener`` is called when there is something to notify
+        of. ``settings`` are those of the topic if it has to be restored because the metadata log
+        has lost it.
         """
         self._internal_topics[name] = _InternalTopic(listener, settings)
 
@@ -480,9 +481,9 @@ class ReplicaManager:
             partition.rest(image.leader_epoch)
         if internal is not None and was_leader != partition.is_leader:
             if was_leader:
-                internal.listener.resign(partition.index)
+                internal.listener().resign(partition.index)
             else:
-                internal.listener.lead(partition)
+                internal.listener().lead(partition)
 
     def _unfollow(self, partition: Partition) -> None:
         if self._fetchers is not None:
@@ -517,7 +518,7 @@ class ReplicaManager:
             partition.rest(partition.leader_epoch)
             internal = self._internal_topics.get(key[0])
             if internal is not None:
-                internal.listener.resign(key[1])
+                internal.listener().resign(key[1])
         if key in self._directory.topic_ids:
             try:
                 self._directory.delete_log(*key, unique_suffix=self._unique_suffix())

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar, cast
 
 import trio
 
+from ...security.node_proof import NONCE_SIZE_BYTES, Meeting, is_same
 from ..system.backoff import Backoff
 from ..transport.sockets import connect
+from ..transport.tls import TlsHandshakeError
 from ..transport.transport import ConnectionLostError, NodeStream
 from .calls import Call, Callback, OnAnswer, reply_of
 from .codec import OneWay, Operation, Reply
@@ -29,7 +32,7 @@ from .errors import (
     RpcUnreachableError,
 )
 from .frames import Frame, FrameKind
-from .identity import Hello, Identity, decode_hello
+from .identity import Hello, Identity, Proof, decode_challenge, decode_hello, decode_proof
 from .link import Link
 
 logger = logging.getLogger(__name__)
@@ -324,7 +327,13 @@ class RpcClient:
             incarnation = b"" if lost is None else lost.incarnation
             self._report(Loss(self.node_id, incarnation, is_gone=True))
             return None
-        except (OSError, ConnectionLostError, RpcProtocolError, trio.TooSlowError) as error:
+        except (
+            OSError,
+            ConnectionLostError,
+            RpcProtocolError,
+            TlsHandshakeError,
+            trio.TooSlowError,
+        ) as error:
             self._log_once(_words(error))
             if lost is not None:
                 self._report(Loss(self.node_id, lost.incarnation, is_gone=False))
@@ -345,6 +354,8 @@ class RpcClient:
             with trio.fail_after(HELLO_SECONDS_MAX):
                 await link.flush()
                 frame = await link.receive()
+                if self._identity.secret:
+                    frame = await self._prove(link, frame)
             if frame is None:
                 raise ConnectionLostError("it closed the connection without a word")
             hello = self._judge(frame)
@@ -354,7 +365,49 @@ class RpcClient:
         link.trust()
         return link, hello
 
+    async def _prove(self, link: Link, frame: Frame | None) -> Frame | None:
+        """Show that this node knows the secret, and see that the other does.
+
+        Returns:
+            The frame after the proofs.
+
+        Raises:
+            RpcProtocolError: the other side does not know it.
+        """
+        if frame is None or frame.kind == FrameKind.REFUSAL:
+            return frame
+        if frame.kind != FrameKind.CHALLENGE:
+            self._is_unwanted = True
+            raise RpcProtocolError(
+                "it does not ask for the secret of this cluster (minikafka.internal.secret), so "
+                "it may be anybody; give it the same secret"
+            )
+        secret = self._identity.secret.reveal()
+        nonce = os.urandom(NONCE_SIZE_BYTES)
+        meeting = Meeting(
+            self._identity.node_id, self.node_id, nonce, decode_challenge(frame.fields).nonce
+        )
+        link.put(FrameKind.PROOF, 0, "", Proof(meeting.asking_proof(secret), nonce))
+        await link.flush()
+        answer = await link.receive()
+        if (
+            answer is None
+            or answer.kind != FrameKind.PROOF
+            or not is_same(decode_proof(answer.fields).proof, meeting.answering_proof(secret))
+        ):
+            self._is_unwanted = True
+            raise RpcProtocolError(
+                "it does not know the same secret (minikafka.internal.secret), or one of the two "
+                "has the wrong --quorum"
+            )
+        return await link.receive()
+
     def _judge(self, frame: Frame) -> Hello:
+        if frame.kind == FrameKind.CHALLENGE:
+            self._is_unwanted = True
+            raise RpcProtocolError(
+                "it asks for a secret, and this node has none; set minikafka.internal.secret.file"
+            )
         if frame.kind == FrameKind.REFUSAL:
             self._is_unwanted = True
             raise RpcProtocolError(f"it does not talk to this node: {frame.fields}")

@@ -7,7 +7,8 @@
                 attachments, one after the other
 
 ``number`` ties an answer to its request, ``name`` is the operation of a request or the kind of a
-failure. The first frame of each side is a hello. Every size is checked before anything is
+failure. The first frame of each side is a hello; where nodes share a secret, the proofs that both
+know it come before the second one (`identity`). Every size is checked before anything is
 allocated, and a hello may only be small, because its sender is not known yet.
 """
 
@@ -43,6 +44,8 @@ class FrameKind(IntEnum):
     ONE_WAY = 4
     CANCEL = 5
     REFUSAL = 6
+    CHALLENGE = 7
+    PROOF = 8
 
 
 class Frame(NamedTuple):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
+from ...metadata.settings import Password
+from ...security.node_proof import NONCE_SIZE_BYTES
 from ..settings.addresses import NODE_ID_MAX
 from .errors import RpcProtocolError
 from .frames import PROTOCOL_VERSION
 
+NO_SECRET: Final = Password()
 _CLUSTER_ID_LENGTH_MAX = 64
 _INCARNATION_SIZE_BYTES_MAX = 64
 _HOST_LENGTH_MAX = 1000
@@ -34,17 +37,47 @@ class Hello(NamedTuple):
     port: int = 0
 
 
+class Challenge(NamedTuple):
+    """A node that shares a secret with others wants to see that the other side knows it.
+
+    Attributes:
+        nonce: random bytes.
+    """
+
+    nonce: bytes
+
+
+class Proof(NamedTuple):
+    """One side knows the secret.
+
+    Attributes:
+        proof: see `minikafka.security.node_proof`.
+        nonce: random bytes of the side that connected; empty from the other one.
+    """
+
+    proof: bytes
+    nonce: bytes = b""
+
+
 class Identity:
     """This node's identity.
 
     Attributes:
         cluster_id: empty until the node knows which cluster it belongs to.
         address: where its internal listener is.
+        secret: what other nodes have to know; empty if they need not know anything.
     """
 
-    __slots__ = ("address", "cluster_id", "incarnation", "node_id")
+    __slots__ = ("address", "cluster_id", "incarnation", "node_id", "secret")
 
-    def __init__(self, node_id: int, incarnation: bytes, cluster_id: str = "") -> None:
+    def __init__(
+        self,
+        node_id: int,
+        incarnation: bytes,
+        cluster_id: str = "",
+        secret: Password = NO_SECRET,
+    ) -> None:
+        self.secret = secret
         self.node_id = node_id
         self.incarnation = incarnation
         self.cluster_id = cluster_id
@@ -101,3 +134,33 @@ def decode_hello(fields: object) -> Hello:
             case _:
                 pass
     raise RpcProtocolError("the first frame is not a hello; is another service at that address?")
+
+
+def decode_challenge(fields: object) -> Challenge:
+    """Read a challenge from the fields of its frame.
+
+    Raises:
+        RpcProtocolError: it is malformed.
+    """
+    if type(fields) is tuple:
+        match cast("tuple[object, ...]", fields):
+            case (bytes(nonce), *_) if len(nonce) == NONCE_SIZE_BYTES:
+                return Challenge(nonce)
+            case _:
+                pass
+    raise RpcProtocolError("a challenge is malformed")
+
+
+def decode_proof(fields: object) -> Proof:
+    """Read a proof from the fields of its frame.
+
+    Raises:
+        RpcProtocolError: it is malformed.
+    """
+    if type(fields) is tuple:
+        match cast("tuple[object, ...]", fields):
+            case (bytes(proof), bytes(nonce), *_) if len(nonce) in (0, NONCE_SIZE_BYTES):
+                return Proof(proof, nonce)
+            case _:
+                pass
+    raise RpcProtocolError("a proof is malformed")

@@ -54,9 +54,16 @@ QUORUM: OneWay[Any] = OneWay("quorum", AsItIs())
 
 
 class Forward(NamedTuple):
-    """A client's Kafka request, which is attached as the frame that the client sent."""
+    """A client's Kafka request, which is attached as the frame that the client sent.
+
+    Attributes:
+        client_host: empty for a request of the forwarding broker itself.
+        principal: who the client is, ``TYPE:NAME``. Nodes that do not know principals leave it
+            empty: their clients do not say who they are.
+    """
 
     client_host: str
+    principal: str = ""
 
 
 class Forwarded(NamedTuple):
@@ -69,7 +76,7 @@ class Forwarded(NamedTuple):
     applied_index: int
 
 
-FORWARD = Operation("forward", Row(Forward), Row(Forwarded))
+FORWARD = Operation("forward", Row(Forward), Row(Forwarded), version=2)
 
 NOT_CONTROLLER = "NotController"
 """The kind of failure after which a request goes to another node."""
@@ -341,6 +348,55 @@ class ShareStateAnswer(NamedTuple):
 
 SHARE_STATE = Operation("share-state", Row(AskShareState), Row(ShareStateAnswer))
 
+PARTITION_ENDS_MAX = 10_000
+
+
+class PartitionPlace(NamedTuple):
+    """A partition of a topic, which may be an earlier one of that name."""
+
+    topic_id: bytes
+    partition: int
+
+
+class AskPartitionEnds(NamedTuple):
+    """Asks the leader of partitions where they begin and end."""
+
+    partitions: Annotated[tuple[PartitionPlace, ...], AtMost(PARTITION_ENDS_MAX)]
+
+
+class PartitionEnds(NamedTuple):
+    """Where a partition's log starts, and its high watermark; -1 where another node leads it."""
+
+    log_start_offset: int
+    high_watermark: int
+
+
+class PartitionEndsAnswer(NamedTuple):
+    """In the order of the request."""
+
+    ends: Annotated[tuple[PartitionEnds, ...], AtMost(PARTITION_ENDS_MAX)]
+
+
+PARTITION_ENDS = Operation("partition-ends", Bare(AskPartitionEnds), Bare(PartitionEndsAnswer))
+
+
+class AppendDeadLetters(NamedTuple):
+    """Has the leader of a partition append a batch of dead letters, which is attached."""
+
+    topic_id: bytes
+    partition: int
+
+
+class DeadLettersAppended(NamedTuple):
+    """All in-sync replicas have them, or an error."""
+
+    error_code: ErrorCode
+
+
+APPEND_DEAD_LETTERS = Operation(
+    "append-dead-letters", Row(AppendDeadLetters), Row(DeadLettersAppended)
+)
+
 
 # --- replica fetch: `replicas.fetch_server` says how it works ----------------------------------
 
@@ -443,6 +499,8 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     CONFIRM_TRANSACTION,
     WRITE_MARKERS,
     SHARE_STATE,
+    PARTITION_ENDS,
+    APPEND_DEAD_LETTERS,
     REPLICA_FETCH,
 )
 ONE_WAY: tuple[OneWay[Any], ...] = (QUORUM, REPLICA_FETCH_WAKE)

@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import IntEnum
 
 import trio
 
 from ..transport.sockets import connect
 from .client import Address, Connect, Loss, RpcClient
 from .identity import Hello, Identity
+from .lanes import Lane
 
 NODES_MAX = 4096
 """Nodes whose addresses are remembered; a stranger may say hello, too."""
-
-
-class Lane(IntEnum):
-    """Connections to the same node that do not hold each other up.
-
-    Votes and heartbeats must wait neither behind ten megabytes of records nor behind whatever
-    clients ask: a connection has a limit of open requests, and is not read above one of bytes.
-
-    Attributes:
-        CONTROL: the quorum, and what brokers themselves ask the controller and each other.
-        RECORDS: replica fetch.
-        FORWARDED: requests of clients for the controller.
-        CONFIRMATIONS: transactions that clients write in, for their coordinators (KIP-890).
-    """
-
-    CONTROL = 0
-    RECORDS = 1
-    FORWARDED = 2
-    CONFIRMATIONS = 3
 
 
 class Peers:
     """Clients for other nodes, made when they are first wanted.
 
     Attributes:
-        addresses: where each node's internal listener is: the voters by configuration, others by
-            their registration.
+        addresses: where each node's internal listener is: the voters by configuration, or by the
+            metadata log; others by their registration.
         on_lost: called for each control connection that ended, after the first attempt to restore
             it (`Loss.is_gone` says what that attempt found), and for each attempt that was
             refused.
@@ -59,6 +40,7 @@ class Peers:
         self._identity = identity
         self.addresses: dict[int, Address] = dict(addresses)
         self._fixed = frozenset(addresses)
+        self._kept = self._fixed
         self.on_lost: list[Callable[[Loss], None]] = []
         self.on_broken: list[Callable[[int], None]] = []
         self.on_connected: list[Callable[[Hello], None]] = []
@@ -131,6 +113,17 @@ class Peers:
             if client is not None:
                 client.move(address)
 
+    def use_voters(self, addresses: Mapping[int, Address]) -> None:
+        """The metadata log says who votes, and where: no longer the configuration.
+
+        What a node itself has said since is newer than the log.
+        """
+        configured, self._fixed = self._fixed, frozenset[int]()
+        self._kept = frozenset(addresses)
+        for node_id, address in addresses.items():
+            if node_id in configured or node_id not in self.addresses:
+                self.set_address(node_id, address)
+
     def is_connected(self, node_id: int) -> bool:
         client = self._clients.get((node_id, Lane.CONTROL))
         return client is not None and client.is_connected
@@ -143,7 +136,8 @@ class Peers:
                 client.give_up_calls(reason)
 
     def forget(self, node_id: int) -> None:
-        if node_id in self._fixed:
+        """A node left the cluster; a voter is not forgotten."""
+        if node_id in self._kept:
             return
         self.addresses.pop(node_id, None)
         for lane in Lane:

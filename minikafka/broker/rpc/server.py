@@ -8,6 +8,7 @@ request whose asking side goes away, or gives up, is cancelled.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -15,12 +16,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import trio
 
+from ...security.node_proof import NONCE_SIZE_BYTES, Meeting, is_same
 from ..transport.sockets import stream_of
-from ..transport.transport import ConnectionLostError
+from ..transport.tls import TlsHandshakeError
+from ..transport.transport import ConnectionLostError, NodeStream
 from .codec import Codec, MalformedFieldsError, OneWay, Operation, Reply, Respond
 from .errors import RpcFailure, RpcProtocolError
 from .frames import Frame, FrameKind
-from .identity import Hello, Identity, decode_hello
+from .identity import Challenge, Hello, Identity, Proof, decode_hello, decode_proof
 from .link import Link
 
 logger = logging.getLogger(__name__)
@@ -30,6 +33,8 @@ REQUESTS_AT_ONCE_MAX = 1024
 REQUESTS_SIZE_BYTES_MAX = 64 * 1024 * 1024
 """Bytes of open requests of one connection; with more of them the next one is not read yet."""
 CONNECTIONS_MAX = 512
+GREETINGS_AT_ONCE_MAX = 64
+"""Connections of which it is not known whether they are nodes'."""
 HELLO_SECONDS_MAX = 5.0
 _REFUSALS_REMEMBERED_MAX = 256
 _ACCEPT_PAUSE_SECONDS = 0.1
@@ -44,8 +49,15 @@ DeferredHandler = Callable[[int, _Q, Sequence[memoryview], Respond[_A]], None]
 """Called with (node that asks, request, attachments, how to answer)."""
 
 
+MakeStream = Callable[[trio.socket.SocketType], Awaitable[NodeStream]]
+"""Makes the stream of an accepted socket; raises ConnectionLostError or TlsHandshakeError."""
+
 Believes = Callable[[Hello], bool]
 """Whether a message of the process that said this hello is to be taken."""
+
+
+async def _plain_stream(accepted: trio.socket.SocketType) -> NodeStream:
+    return stream_of(accepted)
 
 
 def _believe_all(hello: Hello) -> bool:
@@ -80,9 +92,15 @@ class RpcServer:
     """
 
     def __init__(
-        self, identity: Identity, *, on_hello: Callable[[Hello], None] | None = None
+        self,
+        identity: Identity,
+        *,
+        on_hello: Callable[[Hello], None] | None = None,
+        make_stream: MakeStream = _plain_stream,
     ) -> None:
         self._identity = identity
+        self._make_stream = make_stream
+        self._greeting: dict[trio.CancelScope, None] = {}
         self._on_hello = on_hello
         self._operations: dict[str, _Registered[Any, Any]] = {}
         self._one_way: dict[str, _OneWay[Any]] = {}
@@ -142,27 +160,46 @@ class RpcServer:
                         logger.error("cannot accept an internal connection: %s", error)
                         await trio.sleep(_ACCEPT_PAUSE_SECONDS)
                         continue
-                    if self.connections >= CONNECTIONS_MAX:
+                    if self.connections - len(self._greeting) >= CONNECTIONS_MAX:
                         self._refuse_once(f"{address}", "too many internal connections")
                         accepted.close()
                         continue
+                    if len(self._greeting) >= GREETINGS_AT_ONCE_MAX:
+                        # Nodes say who they are at once, so the oldest is most likely a stranger.
+                        self._refuse_once("several", "too many that do not say who they are")
+                        oldest = next(iter(self._greeting))
+                        del self._greeting[oldest]
+                        oldest.cancel()
                     self.connections += 1
                     nursery.start_soon(self._serve_socket, accepted, str(address[0]))
 
     async def _serve_socket(self, accepted: trio.socket.SocketType, host: str) -> None:
+        greeting = trio.CancelScope()
+        self._greeting[greeting] = None
         try:
-            try:
-                link = Link(stream_of(accepted))
-            except ConnectionLostError:
-                return
-            await self.serve_link(link, host)
+            with greeting:
+                try:
+                    with trio.fail_after(HELLO_SECONDS_MAX):
+                        link = Link(await self._make_stream(accepted))
+                except ConnectionLostError:
+                    return
+                except (TlsHandshakeError, trio.TooSlowError) as error:
+                    self._refuse_once(host, f"TLS: {str(error) or 'it said nothing'}")
+                    return
+                await self.serve_link(link, host, greeting)
         finally:
+            self._greeting.pop(greeting, None)
+            accepted.close()
             self.connections -= 1
 
-    async def serve_link(self, link: Link, host: str) -> None:
+    async def serve_link(
+        self, link: Link, host: str, greeting: trio.CancelScope | None = None
+    ) -> None:
         """Serve one connection until it ends; never raises for what the other side did."""
         try:
             hello = await self._greet(link, host)
+            if greeting is not None:
+                self._greeting.pop(greeting, None)
             if hello is not None:
                 link.trust()
                 await _Session(
@@ -189,6 +226,13 @@ class RpcServer:
         if frame is None:
             return None
         hello = decode_hello(frame.fields if frame.kind == FrameKind.HELLO else None)
+        if self._identity.secret and not await self._knows_secret(link, hello):
+            self._refuse_once(
+                host,
+                "it does not know the secret of this cluster; if it is a node, give it the same "
+                "minikafka.internal.secret.file",
+            )
+            return None
         problem = self._identity.problem_with(hello)
         if problem is not None:
             self._refuse_once(f"node {hello.node_id} at {host}", problem)
@@ -200,6 +244,23 @@ class RpcServer:
         if self._on_hello is not None:
             self._on_hello(hello)
         return hello
+
+    async def _knows_secret(self, link: Link, hello: Hello) -> bool:
+        """Ask for a proof, before anything is said about this node; give one in turn."""
+        secret = self._identity.secret.reveal()
+        nonce = os.urandom(NONCE_SIZE_BYTES)
+        link.put(FrameKind.CHALLENGE, 0, "", Challenge(nonce))
+        with trio.fail_after(HELLO_SECONDS_MAX):
+            await link.flush()
+            frame = await link.receive()
+        if frame is None or frame.kind != FrameKind.PROOF:
+            return False
+        shown = decode_proof(frame.fields)
+        meeting = Meeting(hello.node_id, self._identity.node_id, shown.nonce, nonce)
+        if not (shown.nonce and is_same(shown.proof, meeting.asking_proof(secret))):
+            return False
+        link.put(FrameKind.PROOF, 0, "", Proof(meeting.answering_proof(secret)))
+        return True
 
     def _refuse_once(self, who: str, problem: str) -> None:
         text = f"refused an internal connection from {who}: {problem}"

@@ -19,7 +19,7 @@ def parse_address(text: str) -> tuple[str, int]:
     if "://" in text:
         scheme, _, address = text.partition("://")
         if scheme.upper() != "PLAINTEXT":
-            raise InvalidSettingError(f"Listener {text!r}: only PLAINTEXT:// is supported so far")
+            raise InvalidSettingError(f"{text!r}: only PLAINTEXT:// may stand before this address")
     host, separator, port = address.rpartition(":")
     if not separator or not port.isascii() or not port.isdigit() or int(port) > _PORT_MAX:
         raise InvalidSettingError(

@@ -5,15 +5,17 @@ The settings themselves are declared in `minikafka.metadata.setting_table`.
 
 from __future__ import annotations
 
-import tomllib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from ...metadata.setting_table import (
     BROKER_SETTINGS,
     COARSER_SETTINGS,
+    LISTENER_PREFIX,
     SYNONYMS,
     BrokerConfig,
+    setting_of_listener,
 )
 from ...metadata.settings import (
     LONG_MAX,
@@ -26,7 +28,7 @@ from ...metadata.settings import (
     unknown_setting,
 )
 
-__all__ = ["load_config"]
+__all__ = ["load_config", "secrets_in"]
 
 
 def load_config(
@@ -45,6 +47,8 @@ def load_config(
     """
     texts: dict[str, str] = {}
     if toml_text is not None:
+        import tomllib
+
         try:
             texts.update(_flatten(tomllib.loads(toml_text)))
         except tomllib.TOMLDecodeError as error:
@@ -54,12 +58,18 @@ def load_config(
     for assignment in assignments:
         name, separator, text = assignment.partition("=")
         if not separator:
-            raise InvalidSettingError(f"--set takes key=value, not {assignment!r}")
+            # Whatever it is, it may hold a secret.
+            words = re.split(r"[\s:]", assignment, maxsplit=1)[0]
+            raise InvalidSettingError(f"--set takes key=value, not {words!r}")
         texts[name.strip()] = text
     texts.update(flags)
+    of_listeners = {
+        name: texts.pop(name) for name in list(texts) if name.startswith(LISTENER_PREFIX)
+    }
     values = _parse(texts)
     return BrokerConfig(
         explicitly_set=frozenset(values),
+        listener_settings=_parse_of_listeners(of_listeners),
         **{name.replace(".", "_"): value for name, value in values.items()},  # type: ignore[arg-type]  # the table's types are the fields' types
     )
 
@@ -82,6 +92,36 @@ def _parse(texts: Mapping[str, str]) -> dict[str, Value]:
             raise unknown_setting(given, BROKER_SETTINGS)
         values[name] = parse_setting(setting, texts[given])
     return values
+
+
+def _parse_of_listeners(texts: Mapping[str, str]) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for name, text in texts.items():
+        setting = setting_of_listener(name)
+        if setting is None:
+            raise InvalidSettingError(
+                f"{name[:100]} is no setting of a listener: these are "
+                f"{LISTENER_PREFIX}<name in lower case>.ssl.*, .sasl.*, .max.connections and "
+                ".max.connection.creation.rate"
+            )
+        values[name] = parse_setting(setting._replace(name=name), text)
+    return values
+
+
+def secrets_in(toml_text: str | None, assignments: Sequence[str]) -> list[str]:
+    """The names of the settings with secrets that a file and ``--set`` give."""
+    texts: dict[str, str] = {}
+    if toml_text is not None:
+        import tomllib
+
+        texts = _flatten(tomllib.loads(toml_text))
+    texts.update((one.partition("=")[0].strip(), one) for one in assignments)
+    found: list[str] = []
+    for name in texts:
+        setting = BROKER_SETTINGS.get(SYNONYMS.get(name, name)) or setting_of_listener(name)
+        if setting is not None and setting.kind is SettingType.PASSWORD:
+            found.append(name)
+    return found
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -9,7 +9,7 @@ from ...metadata.group_settings import group_value, group_values
 from ...metadata.image import RESOURCE_BROKER, MetadataImage
 from ...metadata.placement import Placement
 from ...metadata.replication_rules import ReplicationRules
-from ...metadata.setting_table import BROKER_SETTINGS, BrokerConfig
+from ...metadata.setting_table import BROKER_SETTINGS, BrokerConfig, listener_prefix
 from ...metadata.settings import Value, parse_setting
 from ...metadata.topic_settings import topic_values
 
@@ -75,6 +75,29 @@ class EffectiveSettings:
         assert isinstance(value, str)
         return value
 
+    def boolean(self, name: str) -> bool:
+        """One broker setting that is true or false, without computing the others."""
+        return bool(self._value(name))
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """One broker setting that is a list."""
+        value = self._value(name)
+        assert isinstance(value, tuple)
+        return value
+
+    def integer_of_listener(self, listener: str, name: str) -> int | None:
+        """A numeric setting that a listener has of its own, or None."""
+        full_name = f"{listener_prefix(listener)}{name}"
+        value = self.config.listener_settings.get(full_name)
+        settings = self._metadata.image.settings
+        for resource in self._resources:
+            text = settings.get((RESOURCE_BROKER, resource), {}).get(full_name)
+            if text is not None:
+                value = parse_setting(BROKER_SETTINGS[name], text)
+                break
+        assert value is None or isinstance(value, int)
+        return value
+
     def _value(self, name: str) -> Value:
         settings = self._metadata.image.settings
         for resource in self._resources:
@@ -99,6 +122,11 @@ class EffectiveSettings:
     def group_integer(self, group_id: str, name: str) -> int:
         value = self.group_value(group_id, name)
         assert isinstance(value, int)
+        return value
+
+    def group_list(self, group_id: str, name: str) -> tuple[str, ...]:
+        value = self.group_value(group_id, name)
+        assert isinstance(value, tuple)
         return value
 
     def placement(self, start: int) -> Placement:

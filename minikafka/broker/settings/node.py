@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from .topology import Topology
@@ -16,24 +15,38 @@ class Endpoint(NamedTuple):
 _NOT_BOUND = Endpoint("", 0)
 
 
-@dataclass(slots=True, eq=False)
 class Node:
     """This node's identity.
 
     Attributes:
         incarnation: sixteen random bytes, different in each process.
-        endpoint: the address in Metadata, set once the listener is bound.
+        endpoint: the address in Metadata, set once the listener is bound; of the first listener
+            that is advertised.
+        listeners: name, host and port of all listeners that are advertised; empty if there is only
+            a plain one, at ``endpoint``.
         internal_endpoint: the address for other nodes, set once the internal listener is bound.
         is_stopping: the server is draining, so waits should end.
         broker_epoch: of the registration for which the partitions have their roles; -1 before.
     """
 
-    topology: Topology
-    incarnation: bytes
-    endpoint: Endpoint = _NOT_BOUND
-    internal_endpoint: Endpoint = _NOT_BOUND
-    is_stopping: bool = False
-    broker_epoch: int = -1
+    __slots__ = (
+        "broker_epoch",
+        "endpoint",
+        "incarnation",
+        "internal_endpoint",
+        "is_stopping",
+        "listeners",
+        "topology",
+    )
+
+    def __init__(self, topology: Topology, incarnation: bytes) -> None:
+        self.topology = topology
+        self.incarnation = incarnation
+        self.endpoint = _NOT_BOUND
+        self.listeners: tuple[tuple[str, str, int], ...] = ()
+        self.internal_endpoint = _NOT_BOUND
+        self.is_stopping = False
+        self.broker_epoch = -1
 
     @property
     def node_id(self) -> int:

@@ -25,6 +25,7 @@ class Topology(NamedTuple):
         is_controller: it votes in the metadata quorum, and may lead it.
         is_clustered: there may be other nodes, so it has an internal listener.
         internal: the address of the internal listener; port 0 picks a free one.
+        is_recorded: the voters are those of the metadata log, and not configured.
     """
 
     node_id: int
@@ -33,6 +34,7 @@ class Topology(NamedTuple):
     is_controller: bool
     is_clustered: bool
     internal: Address
+    is_recorded: bool = False
 
     @property
     def is_alone(self) -> bool:
@@ -76,6 +78,22 @@ def topology_of(config: BrokerConfig) -> Topology:
     )
 
 
+def with_voters(topology: Topology, voters: Mapping[int, Address]) -> Topology:
+    """The topology with the voters of the metadata log, which count instead of configured ones.
+
+    A voter without a configured internal listener listens where the log says that it does.
+    """
+    internal = topology.internal
+    if topology.node_id in voters and not internal[1]:
+        internal = internal[0], voters[topology.node_id][1]
+    return topology._replace(
+        voters=voters,
+        is_controller=topology.node_id in voters,
+        internal=internal,
+        is_recorded=True,
+    )
+
+
 def parse_voters(texts: tuple[str, ...]) -> dict[int, Address]:
     """Parse ``id@host:port`` texts.
 
@@ -110,4 +128,4 @@ def _internal(config: BrokerConfig, voters: Mapping[int, Address]) -> Address:
         return parse_address(config.minikafka_internal_listener)
     if config.node_id in voters:
         return voters[config.node_id]
-    return parse_address(config.listeners[0])[0], 0
+    return parse_address(config.listeners[0].rpartition("://")[2])[0], 0

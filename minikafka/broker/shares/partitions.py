@@ -21,6 +21,7 @@ from ...coordinator.share.share_partition import (
     AcknowledgementBatch,
     Acquired,
     Available,
+    DeadLetter,
     Effect,
     Limits,
     Persist,
@@ -75,6 +76,20 @@ class ShareWaiter(Protocol):
         ...
 
 
+class DeadLetters(Protocol):
+    """Writes dead letters; see `dead_letters.DeadLetterService`."""
+
+    def topic_of(self, group_id: str) -> str:
+        """The topic for the dead letters of a group; empty if it has none."""
+        ...
+
+    async def write(
+        self, group_id: str, partition: Partition, letters: Sequence[DeadLetter]
+    ) -> None:
+        """Write letters about records of a partition, or log why that is impossible."""
+        ...
+
+
 class ShareSettings(NamedTuple):
     """The settings of a share group.
 
@@ -99,13 +114,16 @@ class RunningShare:
         state_epoch: of the state that was loaded.
         waiters: fetches to be woken when something can be acquired.
         error_code: why it could not be loaded, or was dropped.
+        letters: dead letters that nobody writes yet. is_writing_letters: others are being written.
     """
 
     __slots__ = (
         "_machine",
         "error_code",
+        "is_writing_letters",
         "key",
         "leader_epoch",
+        "letters",
         "loaded",
         "partition",
         "settings",
@@ -124,6 +142,8 @@ class RunningShare:
         self.waiters: dict[ShareWaiter, None] = {}
         self.loaded = trio.Event()
         self.error_code = ErrorCode.NONE
+        self.letters: list[DeadLetter] = []
+        self.is_writing_letters = False
         self._machine: SharePartition | None = None
 
     @property
@@ -184,6 +204,7 @@ class SharePartitionService:
         metadata: MetadataStore,
         replicas: ReplicaManager,
         share_state: ShareStateService,
+        dead_letters: DeadLetters,
         clock: Clock,
     ) -> None:
         self.sessions = ShareSessions(settings.config.group_share_max_share_sessions)
@@ -191,13 +212,14 @@ class SharePartitionService:
         self._metadata = metadata
         self._replicas = replicas
         self._share_state = share_state
+        self._dead_letters = dead_letters
         self._clock = clock
         self._running: dict[SharePartitionKey, RunningShare] = {}
         self._nursery: trio.Nursery | None = None
         self._timer_scope: trio.CancelScope | None = None
         replicas.topic_removed.append(self._topic_removed)
 
-    async def start(self, nursery: trio.Nursery) -> None:
+    def start(self, nursery: trio.Nursery) -> None:
         """Start to run the timers."""
         self._nursery = nursery
         nursery.start_soon(self._watch_time)
@@ -209,6 +231,7 @@ class SharePartitionService:
             integer(group_id, "share.partition.max.record.locks"),
             integer(group_id, "share.delivery.count.limit"),
             integer(group_id, "share.record.lock.duration.ms"),
+            bool(self._dead_letters.topic_of(group_id)),
         )
         value = self._settings.group_value
         return ShareSettings(
@@ -243,9 +266,15 @@ class SharePartitionService:
         await running.loaded.wait()
         if running.error_code is not ErrorCode.NONE:
             raise PartitionError(running.error_code)
-        running.settings = self.settings_of(group_id)
-        running.machine.limits = running.settings.limits
+        self._configure(running)
         return running
+
+    def _configure(self, running: RunningShare) -> None:
+        """Let the settings of the group be in force that it has now."""
+        running.settings = self.settings_of(running.key.group_id)
+        effects = running.machine.set_limits(running.settings.limits)
+        if effects:
+            self._carry_out(running, effects)
 
     async def _load(self, running: RunningShare) -> None:
         try:
@@ -278,6 +307,7 @@ class SharePartitionService:
         running.start(machine, reply.state_epoch)
         if is_new:  # what is produced from now on is not missed, whatever fails
             self._carry_out(running, machine.save_start())
+        self._carry_out(running, machine.resume())
 
     def _drop(self, running: RunningShare, error_code: ErrorCode) -> None:
         """Forget a share-partition, and tell everybody who uses it."""
@@ -368,12 +398,21 @@ class SharePartitionService:
 
     def release(self, session: ShareSession) -> None:
         """A session has ended: others may have what its member has acquired."""
+        self.sessions.released(session)
+        if self._nursery is None:
+            return  # this broker stops
         for topic_id, index in session.partitions:
             key = SharePartitionKey(session.key.group_id, topic_id, index)
             running = self._running.get(key)
             if running is not None and running.is_loaded:
+                self._configure(running)
                 self._carry_out(running, running.machine.release_member(session.key.member_id))
                 self._retire_if_unused(running)
+
+    def connection_lost(self, session: ShareSession) -> None:
+        """The connection has ended on which a session was opened, and so does the session."""
+        if self.sessions.lost(session):
+            self.release(session)
 
     def _retire_if_unused(self, running: RunningShare) -> None:
         """Forget a share-partition that nobody reads; it is loaded again with what is stored.
@@ -384,6 +423,7 @@ class SharePartitionService:
         if (
             running.is_loaded
             and not running.machine.is_writing
+            and not running.is_writing_letters
             and not self.sessions.has_group(running.key.group_id)
         ):
             self._drop(running, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -401,7 +441,29 @@ class SharePartitionService:
                     token.put(error_code)
                 case Available():
                     running.wake()
+                case DeadLetter():
+                    self._give_up(running, effect)
         self._wake_timer(running)
+
+    def _give_up(self, running: RunningShare, letter: DeadLetter) -> None:
+        running.letters.append(letter)
+        if not running.is_writing_letters:
+            running.is_writing_letters = True
+            assert self._nursery is not None
+            self._nursery.start_soon(self._write_letters, running)
+
+    async def _write_letters(self, running: RunningShare) -> None:
+        """Write the dead letters of a share-partition, also those that come meanwhile."""
+        while running.letters and running.is_loaded:
+            letters, running.letters = running.letters, []
+            await self._dead_letters.write(running.key.group_id, running.partition, letters)
+            for one in letters:
+                if running.is_loaded:
+                    machine = running.machine
+                    effects = machine.dead_letters_written(one.first_offset, one.last_offset)
+                    self._carry_out(running, effects)
+        running.is_writing_letters = False
+        self._retire_if_unused(running)
 
     async def _persist(self, running: RunningShare, change: Persist) -> None:
         reply = await self._share_state.ask(
@@ -431,6 +493,12 @@ class SharePartitionService:
             self._timer_scope.deadline = min(self._timer_scope.deadline, deadline)
 
     async def _watch_time(self) -> None:
+        try:
+            await self._expire_forever()
+        finally:
+            self._nursery = None  # connections may end later
+
+    async def _expire_forever(self) -> None:
         while True:
             now = self._clock.monotonic()
             earliest = float("inf")
@@ -440,6 +508,9 @@ class SharePartitionService:
                 if not running.is_current:
                     self._drop(running, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                     continue
+                deadline = running.machine.deadline()
+                if deadline is not None and now >= deadline:
+                    self._configure(running)
                 self._carry_out(running, running.machine.expire(now))
                 deadline = running.machine.deadline()
                 if deadline is not None:

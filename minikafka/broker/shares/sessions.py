@@ -5,8 +5,9 @@ number and names only the partitions that were added or removed. Unlike a fetch 
 (`minikafka.broker.replicas.fetch_sessions`) it is not optional: its end releases what the member
 has acquired. There is one for each member, so it has no id of its own.
 
-A session of a member that is gone without a word ends when its place is needed; the locks of its
-records have run out by then.
+A session also ends with the connection on which it was opened, as in Kafka. Where a connection that
+is gone goes unnoticed, its session ends when its place is needed; the locks of its records have run
+out by then.
 """
 
 from __future__ import annotations
@@ -44,13 +45,15 @@ class ShareSession:
     Attributes:
         epoch: what the next request must carry.
         partitions: what it fetches, in the order in which it is served next.
+        is_open: it has not ended; a fetch that still waits when it does gets nothing.
     """
 
-    __slots__ = ("epoch", "key", "last_used", "partitions")
+    __slots__ = ("epoch", "is_open", "key", "last_used", "partitions")
 
     def __init__(self, key: SessionKey, now: float) -> None:
         self.key = key
         self.epoch = 1
+        self.is_open = True
         self.last_used = now
         self.partitions: dict[TopicPartition, None] = {}
 
@@ -71,21 +74,24 @@ class ShareSessions:
     def __init__(self, sessions_max: int) -> None:
         self._sessions_max = sessions_max
         self._sessions: dict[SessionKey, ShareSession] = {}
+        self._ending: dict[ShareSession, None] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def has_group(self, group_id: str) -> bool:
-        """Whether a member of this group has a session here."""
-        return any(key.group_id == group_id for key in self._sessions)
+        """Whether a member of this group has a session here, or has records of an earlier one."""
+        return any(key.group_id == group_id for key in self._sessions) or any(
+            session.key.group_id == group_id for session in self._ending
+        )
 
     def open(self, key: SessionKey, now: float) -> tuple[ShareSession, ShareSession | None]:
-        """A new session for a member; also the one that ended for it, whose records are released.
+        """A new session for a member; also the one that ended for it, which has to be `released`.
 
         Raises:
             ShareSessionError: SHARE_SESSION_LIMIT_REACHED.
         """
-        ended = self._sessions.pop(key, None)
+        ended = self._end(key)
         if len(self._sessions) >= self._sessions_max:
             ended = self._evict(now)
         session = self._sessions[key] = ShareSession(key, now)
@@ -99,7 +105,27 @@ class ShareSessions:
                 f"{len(self._sessions)} members of share groups fetch from this broker; "
                 f"group.share.max.share.sessions allows {self._sessions_max}",
             )
-        return self._sessions.pop(oldest.key)
+        del self._sessions[oldest.key]
+        self._ended(oldest)
+        return oldest
+
+    def _end(self, key: SessionKey) -> ShareSession | None:
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            self._ended(session)
+        return session
+
+    def _ended(self, session: ShareSession) -> None:
+        session.is_open = False
+        self._ending[session] = None
+
+    def released(self, session: ShareSession) -> None:
+        """What a member had is about to be released: nothing is left of its session."""
+        self._ending.pop(session, None)
+
+    def lost(self, session: ShareSession) -> bool:
+        """End a session whose connection has ended; False if it had ended before."""
+        return session.is_open and self._end(session.key) is session
 
     def use(self, key: SessionKey, epoch: int, now: float) -> ShareSession:
         """The session of a member, for the request with this epoch.
@@ -140,12 +166,12 @@ class ShareSessions:
             )
 
     def close(self, key: SessionKey) -> ShareSession:
-        """End the session of a member.
+        """End the session of a member; it has to be `released`.
 
         Raises:
             ShareSessionError: SHARE_SESSION_NOT_FOUND.
         """
-        session = self._sessions.pop(key, None)
+        session = self._end(key)
         if session is None:
             raise ShareSessionError(
                 ErrorCode.SHARE_SESSION_NOT_FOUND,

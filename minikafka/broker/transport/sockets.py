@@ -6,10 +6,14 @@ So a simulated network can stand in (`trio.socket.set_custom_socket_factory`).
 from __future__ import annotations
 
 import socket
+import ssl
 import sys
+from collections.abc import Callable
 
 import trio
 
+from ..system.workers import run_in_worker_thread
+from .tls import TlsTransport
 from .transport import ConnectionLostError, NodeStream, SocketNodeStream, TrioSocketTransport
 
 UNACKNOWLEDGED_SECONDS_MAX = 6.0
@@ -22,6 +26,34 @@ def stream_of(connected: trio.socket.SocketType) -> NodeStream:
     Raises:
         ConnectionLostError: the connection has ended already.
     """
+    plain = _taken_out(connected)
+    return TrioSocketTransport(connected) if plain is None else SocketNodeStream(plain)
+
+
+async def tls_stream_of(
+    connected: trio.socket.SocketType, context: ssl.SSLContext, *, is_client: bool
+) -> NodeStream:
+    """The encrypted stream of a connected socket.
+
+    Raises:
+        ConnectionLostError: the connection has ended.
+        TlsHandshakeError: the two sides do not agree, or do not trust each other.
+    """
+    plain = _taken_out(connected)
+    if plain is None:
+        connected.close()
+        raise ConnectionLostError("a simulated network has no TLS")
+    stream = TlsTransport(plain, context, is_client=is_client)
+    try:
+        await stream.handshake(run_in_worker_thread)
+    except BaseException:
+        stream.close()
+        raise
+    return stream
+
+
+def _taken_out(connected: trio.socket.SocketType) -> socket.socket | None:
+    """The socket in trio's wrapper; None if only trio knows it."""
     try:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if sys.platform == "linux":
@@ -31,21 +63,26 @@ def stream_of(connected: trio.socket.SocketType) -> NodeStream:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 3)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
         if connected.fileno() < 0:
-            return TrioSocketTransport(connected)
+            return None
         plain = socket.socket(fileno=connected.detach())
     except OSError as error:
         connected.close()
         raise ConnectionLostError(str(error)) from None
     plain.setblocking(False)
-    return SocketNodeStream(plain)
+    return plain
 
 
-async def connect(host: str, port: int) -> NodeStream:
+async def connect(
+    host: str, port: int, *, context: Callable[[], ssl.SSLContext] | None = None
+) -> NodeStream:
     """Connect to an address; all that the name stands for are tried, one after the other.
+
+    With a context the connection is encrypted.
 
     Raises:
         OSError: no connection (`ConnectionRefusedError`: the machine says that no process listens
             there).
+        TlsHandshakeError: the two sides do not agree, or do not trust each other.
     """
     addresses = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     failure: OSError = OSError(f"{host} has no address")
@@ -53,6 +90,8 @@ async def connect(host: str, port: int) -> NodeStream:
         connecting = trio.socket.socket(family, kind, protocol)
         try:
             await connecting.connect(address)
+            if context is not None:
+                return await tls_stream_of(connecting, context(), is_client=True)
             return stream_of(connecting)
         except OSError as error:
             failure = error

@@ -103,8 +103,10 @@ class Transport(Stream, Protocol):
     peer: str
     """The client's address, as Kafka shows it: ``/127.0.0.1``."""
 
-    moves: int
-    """How many times the client took a part of an answer that did not fit into its buffers."""
+    @property
+    def moves(self) -> int:
+        """How many times the client took a part of an answer that did not fit into its buffers."""
+        ...
 
     def send_now(self, parts: list[Any]) -> list[Any]:
         """Send buffers without waiting; otherwise as `NodeStream.send_now`."""
@@ -166,7 +168,7 @@ class SocketTransport:
                 return run
             except OSError:
                 return []
-            run = _rest(run, sent)
+            run = rest_of(run, sent)
         return run
 
     async def send(self, parts: Sequence[Any]) -> None:
@@ -204,7 +206,7 @@ class SocketTransport:
                 continue
             if len(head) == len(run) and sent == sum(map(len, head)):
                 return
-            run = _rest(run, sent)
+            run = rest_of(run, sent)
 
     async def _send_file(self, part: FilePayload) -> None:
         source = part.file.fileno()
@@ -257,7 +259,7 @@ class SocketNodeStream(SocketTransport):
             if number:
                 sent = self._socket.sendmsg(parts[:number] if number < len(parts) else parts)
                 if sent < size_bytes:
-                    return _rest(parts, sent)
+                    return rest_of(parts, sent)
             while number < len(parts) and type(parts[number]) is FilePayload:
                 if not self._send_file_now(parts[number]):
                     break
@@ -283,7 +285,7 @@ class SocketNodeStream(SocketTransport):
         return not part.size_bytes
 
 
-def _rest(run: list[Any], sent: int) -> list[Any]:
+def rest_of(run: list[Any], sent: int) -> list[Any]:
     """What is left of buffers after ``sent`` bytes of them went out."""
     for number, part in enumerate(run):
         if sent < len(part):

@@ -13,7 +13,8 @@ from struct import Struct
 from typing import Any, Final, cast
 
 from ...consensus.snapshot import decode_snapshot
-from ...metadata.records import UnknownMetadataRecordError, decode_record
+from ...metadata.records import SECRETS, UnknownMetadataRecordError, decode_record
+from ...metadata.settings import HIDDEN
 from ...protocol.crc import crc32c, extend_crc32c
 from ...storage.checked_file import unpack
 from ...storage.disk import RealFile
@@ -133,8 +134,9 @@ def _metadata_record(record: Any) -> dict[str, Any]:
         decoded = decode_record(record)
     except UnknownMetadataRecordError:
         return {"kind": "unknown", "content": json_bytes(record)}
+    secrets = SECRETS.get(type(decoded), ())
     fields = {
-        name: value.hex() if isinstance(value, bytes) else value
+        name: HIDDEN if name in secrets else value.hex() if isinstance(value, bytes) else value
         for name, value in decoded._asdict().items()
     }
     return {"kind": type(decoded).__name__, "fields": fields}

@@ -4,7 +4,7 @@
 change the state; `requests`: what clients ask; `records`: Kafka's formats)::
 
     shard ─► offset_requests, cleanup, descriptions       for groups of any type
-          ─► classic   consumer   share                   a room for each type
+          ─► classic   consumer   share   streams         a room for each type
           ─► context, group, records, effects, ...        what the rooms share
 
 The shard is imported when it is first needed, so that a broker without groups starts sooner.
@@ -17,12 +17,14 @@ from .config import GroupConfig
 from .effects import (
     Append,
     Ask,
+    CreateInternalTopics,
     DeleteShareState,
     Effect,
     GroupRequest,
     GroupResponse,
     InitializeShareState,
     Match,
+    NewTopic,
     Now,
     Record,
     Reply,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Append",
     "Ask",
+    "CreateInternalTopics",
     "DeleteShareState",
     "Effect",
     "GroupConfig",
@@ -44,6 +47,7 @@ __all__ = [
     "GroupShard",
     "InitializeShareState",
     "Match",
+    "NewTopic",
     "Now",
     "Record",
     "Reply",

@@ -32,9 +32,12 @@ class GroupConfig:
         share_group_max_size: ``group.share.max.size``: members in one share group.
         consumer_max_size: ``group.consumer.max.size``; without a limit in Kafka by default.
         consumer_assignors: ``group.consumer.assignors``: names, the default first.
+        streams_max_size: ``group.streams.max.size``; without a limit in Kafka by default.
         allows_upgrade: ``group.consumer.migration.policy`` lets classic groups become consumer
             groups while they have members.
         allows_downgrade: and the other way round.
+        matches_topics: whether a shard itself finds the new topics of a regular expression; not
+            with an authorizer, because a member may not be allowed to know all topics.
         tombstones_per_append_max: a clean-up of many offsets is written in batches of so many.
     """
 
@@ -52,8 +55,10 @@ class GroupConfig:
     share_group_max_size: int = 200
     consumer_max_size: int = 10_000
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    streams_max_size: int = 10_000
     allows_upgrade: bool = True
     allows_downgrade: bool = True
+    matches_topics: bool = True
     member_memory: MemberMemory = field(
         default_factory=lambda: MemberMemory(MEMBERS_SIZE_BYTES_MAX), compare=False
     )

@@ -12,7 +12,16 @@ from minikafka.coordinator.writes import Append, Now, PendingWrites, Phase, Writ
 from minikafka.protocol.errors import ErrorCode
 
 from .config import GroupConfig
-from .effects import DeleteShareState, Effect, GroupResponse, InitializeShareState, Match, Reply
+from .effects import (
+    CreateInternalTopics,
+    DeleteShareState,
+    Effect,
+    GroupResponse,
+    InitializeShareState,
+    Match,
+    NewTopic,
+    Reply,
+)
 from .group import Group
 from .offsets import Offsets
 from .pending_offsets import PendingOffsets
@@ -31,6 +40,9 @@ class TimerKind(IntEnum):
     CONSUMER_JOIN = 7
     CONSUMER_SYNC = 8
     SHARE_SESSION = 9
+    STREAMS_SESSION = 10
+    STREAMS_REBALANCE = 11
+    STREAMS_INITIAL = 12
 
 
 class Timer(NamedTuple):
@@ -58,8 +70,9 @@ class _Write(Write):
 class ShardContext:
     """The state that the rooms of a shard share.
 
-    ``replay`` has, from all rooms (`classic`, `consumer`, `share`), how each kind of record changes
-    it. ``new_simple_group`` makes the group of offsets that were committed without one.
+    ``replay`` has, from all rooms (`classic`, `consumer`, `share`, `streams`), how each kind of
+    record changes it. ``new_simple_group`` makes the group of offsets that were committed without
+    one.
     """
 
     def __init__(
@@ -101,6 +114,9 @@ class ShardContext:
 
     def delete_share_state(self, group_id: str, topics: Mapping[bytes, frozenset[int]]) -> None:
         self._effects.append(DeleteShareState(group_id, topics))
+
+    def create_internal_topics(self, group_id: str, topics: Sequence[NewTopic]) -> None:
+        self._effects.append(CreateInternalTopics(group_id, tuple(topics)))
 
     def match(self, group_id: str, regex: str) -> None:
         self._effects.append(Match(group_id, regex))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ...data_class import DataClass
 from .classic.records import GROUP_KEY_VERSION, decode_group
 from .consumer.records import CONSUMER_GROUP_DECODERS
 from .records import OFFSET_KEY_VERSIONS, Entry, decode_offset, version_of
 from .share.records import SHARE_GROUP_DECODERS
+from .streams.records import STREAMS_GROUP_DECODERS
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownKind:
+class UnknownKind(DataClass):
     """A record that this broker skips."""
 
     key_version: int
@@ -26,6 +26,7 @@ _DECODERS: dict[int, Decoder] = {
     GROUP_KEY_VERSION: decode_group,
     **CONSUMER_GROUP_DECODERS,
     **SHARE_GROUP_DECODERS,
+    **STREAMS_GROUP_DECODERS,
 }
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from minikafka.coordinator.writes import Append, Now, Record
+from minikafka.data_class import DataClass
 from minikafka.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:  # not imported before the first group, so that brokers start sooner
@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         offset_commit,
         offset_delete,
         share_group_heartbeat,
+        streams_group_heartbeat,
         sync_group,
         txn_offset_commit,
     )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         | delete_groups.Request
         | consumer_group_heartbeat.Request
         | share_group_heartbeat.Request
+        | streams_group_heartbeat.Request
     )
     GroupResponse = (
         join_group.Response
@@ -47,6 +49,7 @@ if TYPE_CHECKING:  # not imported before the first group, so that brokers start 
         | delete_groups.Response
         | consumer_group_heartbeat.Response
         | share_group_heartbeat.Response
+        | streams_group_heartbeat.Response
     )
 else:
     GroupRequest = GroupResponse = object
@@ -54,12 +57,14 @@ else:
 __all__ = [
     "Append",
     "Ask",
+    "CreateInternalTopics",
     "DeleteShareState",
     "Effect",
     "GroupRequest",
     "GroupResponse",
     "InitializeShareState",
     "Match",
+    "NewTopic",
     "Now",
     "Record",
     "Reply",
@@ -67,8 +72,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(DataClass):
     """One request of a client.
 
     Attributes:
@@ -89,24 +93,21 @@ class Ask:
     matched_topics: frozenset[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(DataClass):
     """Find the topics that a regular expression matches, and pass them to `GroupShard.matched`."""
 
     group_id: str
     regex: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(DataClass):
     """The answer to the `Ask` with this token; each gets exactly one, possibly later."""
 
     token: object
     response: GroupResponse
 
 
-@dataclass(frozen=True, slots=True)
-class InitializeShareState:
+class InitializeShareState(DataClass):
     """Have the share coordinator initialise the state of these partitions (indexes by topic id).
 
     Then call `GroupShard.share_state_initialized` with those for which that worked.
@@ -116,12 +117,36 @@ class InitializeShareState:
     topics: Mapping[bytes, frozenset[int]]
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteShareState:
+class DeleteShareState(DataClass):
     """Have the share coordinator delete the state of these partitions (indexes by topic id)."""
 
     group_id: str
     topics: Mapping[bytes, frozenset[int]]
+
+
+class NewTopic(DataClass):
+    """An internal topic of a streams group that is missing.
+
+    Attributes:
+        partitions: their number.
+        replication_factor: 0 for the broker's default.
+        configs: names and values of topic settings.
+    """
+
+    name: str
+    partitions: int = 0
+    replication_factor: int = 0
+    configs: tuple[tuple[str, str], ...] = ()
+
+
+class CreateInternalTopics(DataClass):
+    """Have the controller create these topics: the group cannot work without them.
+
+    The group finds them when its members send their next heartbeats, and asks again if it does not.
+    """
+
+    group_id: str
+    topics: tuple[NewTopic, ...]
 
 
 class ShareState(NamedTuple):
@@ -138,4 +163,4 @@ class ShareState(NamedTuple):
     topics: Mapping[bytes, tuple[str, frozenset[int]]] = MappingProxyType({})
 
 
-Effect = Reply | Append | Match | InitializeShareState | DeleteShareState
+Effect = Reply | Append | Match | InitializeShareState | DeleteShareState | CreateInternalTopics

@@ -7,19 +7,21 @@ looks its group up and checks the type, because a group of another type is as go
     JoinGroup                       INCONSISTENT_GROUP_PROTOCOL
     SyncGroup, Heartbeat, Leave     UNKNOWN_MEMBER_ID
     ConsumerGroupHeartbeat,
-    ShareGroupHeartbeat             GROUP_ID_NOT_FOUND
+    ShareGroupHeartbeat,
+    StreamsGroupHeartbeat           GROUP_ID_NOT_FOUND
     DescribeGroups and the other
     describing requests             GROUP_ID_NOT_FOUND
     DeleteGroups, OffsetDelete      the type does not matter: the group is asked
 
-Classic and consumer groups turn into each other (KIP-848, `group.consumer.migration.policy`); share
-groups never turn into anything else.
+Classic and consumer groups turn into each other (KIP-848, `group.consumer.migration.policy`),
+classic and streams groups only while they have no members; share groups never turn into anything
+else.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
@@ -34,6 +36,7 @@ class GroupType(Enum):
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
+    STREAMS = "streams"
 
 
 class Committer(NamedTuple):
@@ -43,6 +46,10 @@ class Committer(NamedTuple):
     group_instance_id: str | None
     epoch: int
     """Its generation in a classic group, its member epoch in another; -1 if it is no member."""
+
+
+CommittedPartitions = Callable[[], Iterable[tuple[str, int]]]
+"""Gives topics and indexes of the partitions of a commit; called if the answer depends on them."""
 
 
 class Group(ABC):
@@ -72,11 +79,21 @@ class Group(ABC):
     # --- offsets ---------------------------------------------------------------------------
 
     @abstractmethod
-    def check_commit(self, by: Committer, api_version: int) -> ErrorCode:
-        """Whether OffsetCommit may store offsets; ``api_version`` is of that request."""
+    def check_commit(
+        self, by: Committer, api_version: int, partitions: CommittedPartitions
+    ) -> ErrorCode:
+        """Whether OffsetCommit may store offsets.
+
+        Args:
+            by: who commits.
+            api_version: of that request.
+            partitions: gives those whose offsets it commits.
+        """
 
     @abstractmethod
-    def check_transactional_commit(self, by: Committer, api_version: int) -> ErrorCode:
+    def check_transactional_commit(
+        self, by: Committer, api_version: int, partitions: CommittedPartitions
+    ) -> ErrorCode:
         """Whether TxnOffsetCommit may; unlike a plain commit it completes earlier work."""
 
     @abstractmethod

@@ -11,7 +11,8 @@ API 47 (OffsetDelete), version 0 (KIP-496).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import (
@@ -268,7 +269,7 @@ def _check_commit(
         has_error = api_version >= _GROUP_NOT_FOUND_VERSION
         return ErrorCode.GROUP_ID_NOT_FOUND if has_error else ErrorCode.ILLEGAL_GENERATION
     by = Committer(request.member_id, request.group_instance_id, epoch)
-    return group.check_commit(by, api_version)
+    return group.check_commit(by, api_version, partial(_partitions, request))
 
 
 def _check_transactional_commit(
@@ -279,4 +280,12 @@ def _check_transactional_commit(
         return ErrorCode.NONE  # before KIP-447 only the transactional id fences a client
     if group is None:
         return ErrorCode.NONE if by.epoch < 0 else ErrorCode.ILLEGAL_GENERATION
-    return group.check_transactional_commit(by, api_version)
+    return group.check_transactional_commit(by, api_version, partial(_partitions, request))
+
+
+def _partitions(
+    request: offset_commit.Request | txn_offset_commit.Request,
+) -> Iterator[tuple[str, int]]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            yield topic.name, partition.partition_index

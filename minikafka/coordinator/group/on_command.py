@@ -8,17 +8,24 @@ from .consumer.consumer_group import ConsumerGroup
 from .consumer.requests import ConsumerRequests
 from .context import ShardContext, Timer, TimerKind
 from .group import Group
+from .streams.requests import StreamsRequests
+from .streams.streams_group import StreamsGroup
 
 _MEMBERS_NAMED_MAX = 10
 
 
 class OnCommand:
     def __init__(
-        self, context: ShardContext, classic: ClassicRequests, consumer: ConsumerRequests
+        self,
+        context: ShardContext,
+        classic: ClassicRequests,
+        consumer: ConsumerRequests,
+        streams: StreamsRequests,
     ) -> None:
         self._context = context
         self._classic = classic
         self._consumer = consumer
+        self._streams = streams
 
     def end_sessions(self, group_id: str, name: str) -> None:
         """Remove members by their member id, or by their instance or client id.
@@ -36,7 +43,10 @@ class OnCommand:
             self._classic.end_sessions(group, found, name)
             return
         for member_id in found:
-            self._consumer.fire(Timer(TimerKind.CONSUMER_SESSION, group_id, member_id))
+            if isinstance(group, StreamsGroup):
+                self._streams.fire(Timer(TimerKind.STREAMS_SESSION, group_id, member_id))
+            else:
+                self._consumer.fire(Timer(TimerKind.CONSUMER_SESSION, group_id, member_id))
 
     def rebalance(self, group_id: str, reason: str) -> None:
         """Have all members of a classic group join again, or those of another assigned again.
@@ -52,6 +62,8 @@ class OnCommand:
                 self._classic.rebalance(group, reason)
             case ConsumerGroup():
                 self._consumer.rebalance(group)
+            case StreamsGroup():
+                self._streams.rebalance(group)
             case _:
                 raise ValueError(f"{group_id!r} is a {group.TYPE.value} group: none rebalances")
 
@@ -71,6 +83,11 @@ def _names(group: Group) -> dict[str, set[str | None]]:
                     one.subscription.instance_id,
                     one.subscription.client_id,
                 }
+                for one in group.members.values()
+            }
+        case StreamsGroup():
+            return {
+                one.member_id: {one.member_id, one.identity.instance_id, one.identity.client_id}
                 for one in group.members.values()
             }
         case _:

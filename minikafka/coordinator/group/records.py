@@ -10,16 +10,16 @@ type   record
 2      a classic group (`classic.records`)
 3 to 8 consumer groups, and 16 (`consumer.records`)
 9 to 15 share groups (`share.records`)
-17 on  streams groups
+17 on  streams groups (`streams.records`)
 ====== ==========================================================
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
+from minikafka.data_class import DataClass
 from minikafka.protocol.exceptions import MalformedMessageError
 from minikafka.protocol.fields import ZERO_UUID, int32, int64, string, uuid
 from minikafka.protocol.schema import Message
@@ -76,8 +76,7 @@ class CommittedOffset(NamedTuple):
     """When it expires, if the client set a retention time (OffsetCommit v2 to v4); else -1."""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetEntry:
+class OffsetEntry(DataClass):
     """A committed offset; None is its tombstone.
 
     The topic's id is only written, for others that read the topic; offsets committed in

@@ -15,6 +15,7 @@ from minikafka.protocol.messages import (
     offset_commit,
     offset_delete,
     share_group_heartbeat,
+    streams_group_heartbeat,
     sync_group,
     txn_offset_commit,
 )
@@ -46,6 +47,8 @@ def refused(request: GroupRequest, api_version: int, error: ErrorCode) -> GroupR
             return heartbeat_refused(error)
         case share_group_heartbeat.Request():
             return share_group_heartbeat.Response(error_code=error)
+        case streams_group_heartbeat.Request():
+            return streams_group_heartbeat.Response(error_code=error)
         case _:
             assert_never(request)
 

@@ -42,6 +42,8 @@ from minikafka.protocol.messages import (
     offset_delete,
     share_group_describe,
     share_group_heartbeat,
+    streams_group_describe,
+    streams_group_heartbeat,
     sync_group,
     txn_offset_commit,
 )
@@ -68,6 +70,9 @@ from .records import Entry
 from .responses import refused
 from .share.replay import SHARE_REPLAY
 from .share.requests import ShareRequests
+from .streams.replay import STREAMS_REPLAY
+from .streams.requests import StreamsRequests
+from .streams.streams_group import StreamsGroup
 from .topics import GroupSettingsOf, Topics, TopicTable, default_settings
 
 _log = logging.getLogger(__name__)
@@ -80,7 +85,12 @@ _NEEDS_GROUP_ID = (
     leave_group.Request,
     share_group_heartbeat.Request,
 )
-_REPLAY: dict[type[Entry], Replay] = {**CLASSIC_REPLAY, **CONSUMER_REPLAY, **SHARE_REPLAY}
+_REPLAY: dict[type[Entry], Replay] = {
+    **CLASSIC_REPLAY,
+    **CONSUMER_REPLAY,
+    **SHARE_REPLAY,
+    **STREAMS_REPLAY,
+}
 
 
 class GroupShard:
@@ -105,10 +115,11 @@ class GroupShard:
         self._classic = ClassicRequests(self._context)
         self._consumer = ConsumerRequests(self._context, self._classic)
         self._share = ShareRequests(self._context)
-        self._rooms = (self._classic, self._consumer, self._share)
+        self._streams = StreamsRequests(self._context)
+        self._rooms = (self._classic, self._consumer, self._share, self._streams)
         self._offset_requests = OffsetRequests(self._context, self._classic)
         self._cleanup = Cleanup(self._context)
-        self._on_command = OnCommand(self._context, self._classic, self._consumer)
+        self._on_command = OnCommand(self._context, self._classic, self._consumer, self._streams)
 
     @property
     def error(self) -> ErrorCode:
@@ -152,6 +163,8 @@ class GroupShard:
                 self._consumer.handle(ask, request)
             case share_group_heartbeat.Request():
                 self._share.handle_heartbeat(ask, request)
+            case streams_group_heartbeat.Request():
+                self._streams.handle(ask, request)
             case _:
                 self._handle_classic(ask, request)
         return self._context.take_effects()
@@ -170,6 +183,10 @@ class GroupShard:
                 if is_join:
                     self._consumer.forget_empty(group)
                 self._classic.handle(ask, request)
+            return
+        if isinstance(group, StreamsGroup) and not group.members and is_join:
+            self._streams.forget_empty(group)
+            self._classic.handle(ask, request)
             return
         error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_join else ErrorCode.UNKNOWN_MEMBER_ID
         self._context.reply(ask.token, refused(request, ask.api_version, error))
@@ -223,6 +240,10 @@ class GroupShard:
     def describe_share_group(self, group_id: str) -> share_group_describe.DescribedGroup:
         """A share group, its members and what they read."""
         return self._share.describe(group_id)
+
+    def describe_streams_group(self, group_id: str) -> streams_group_describe.DescribedGroup:
+        """A streams group, its topology, members and their tasks."""
+        return self._streams.describe(group_id)
 
     def share_state(self, group_id: str) -> ShareState:
         """What a share group has state for, and whether an administrator may change it."""

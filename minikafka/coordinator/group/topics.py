@@ -41,6 +41,12 @@ class GroupSettings(NamedTuple):
     consumer_heartbeat_interval_ms: int = 5_000
     share_session_timeout_ms: int = 45_000
     share_heartbeat_interval_ms: int = 5_000
+    streams_session_timeout_ms: int = 45_000
+    streams_heartbeat_interval_ms: int = 5_000
+    streams_num_standby_replicas: int = 0
+    streams_initial_rebalance_delay_ms: int = 3_000
+    streams_assignment_interval_ms: int = 1_000
+    streams_tags: tuple[str, ...] = ()
 
 
 GroupSettingsOf = Callable[[str], GroupSettings]

@@ -12,9 +12,16 @@ ACQUIRED      a member has it, until accept ──► ACKNOWLEDGED; reject, or a
               its lock runs out      release, lock timeout, end of the member's session
                                      ──► AVAILABLE, or ARCHIVED after its last delivery;
                                      renew ──► ACQUIRED, with another lock
+ARCHIVING     never delivered again, its dead letter is written ──► ARCHIVED
+              but a dead letter
+              is missing
 ACKNOWLEDGED  processed              terminal; at the start, the start moves past it
 ARCHIVED      never delivered again  terminal; likewise
 ============  =====================  ==============================================================
+
+Where a group has dead letters (KIP-1191), what is rejected or was delivered too often is ARCHIVING
+first. The dead letter is written after that is stored, so that no other leader delivers the record
+again, and a leader that loads it as ARCHIVING writes the dead letter once more.
 
 What a member says takes effect when it is stored: until then a record is ACQUIRED with a *target*,
 nobody else gets it and its lock does not run out. If it cannot be stored, the record stays ACQUIRED
@@ -48,10 +55,15 @@ class RecordState(IntEnum):
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
     ARCHIVED = 4
 
 
 TERMINAL = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
+_KEPT = TERMINAL | {RecordState.ARCHIVING}
+"""States in which nobody gets a record any longer, whoever leads."""
+SAVE_AGAIN_SECONDS = 1.0
+"""After a write that failed, where nobody waits for the next one."""
 
 
 class AcknowledgeType(IntEnum):
@@ -73,11 +85,14 @@ class Limits(NamedTuple):
         delivery_count_max: how often a record is delivered (``group.share.delivery.count.limit``).
         lock_duration_ms: how long a member may work on a record before another gets it
             (``group.share.record.lock.duration.ms``).
+        has_dead_letters: a dead letter is written about what is given up
+            (``errors.deadletterqueue.topic.name``).
     """
 
     record_locks_max: int = 2000
     delivery_count_max: int = 5
     lock_duration_ms: int = 30_000
+    has_dead_letters: bool = False
 
 
 class StateBatch(NamedTuple):
@@ -146,7 +161,21 @@ class Available:
     """Fetches that found nothing to acquire may now find something."""
 
 
-Effect = Persist | Acknowledged | Available
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Write dead letters about these offsets (both included), then call `dead_letters_written`.
+
+    Attributes:
+        is_rejected: a member has rejected them; otherwise they were delivered too often.
+    """
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+    is_rejected: bool
+
+
+Effect = Persist | Acknowledged | Available | DeadLetter
 
 
 @dataclass(slots=True)
@@ -157,6 +186,7 @@ class _Run:
         target: the state that a member decided, while that is being stored.
         write_id: the write that stores it; 0 until it begins.
         is_unsaved: it changed without a member's word, which no write has stored.
+        is_rejected: a member has rejected it; for its dead letter.
     """
 
     first: int
@@ -168,6 +198,7 @@ class _Run:
     target: RecordState | None = None
     write_id: int = 0
     is_unsaved: bool = False
+    is_rejected: bool = False
 
     def is_like(self, other: _Run) -> bool:
         return (
@@ -176,6 +207,7 @@ class _Run:
             and self.target is other.target
             and self.write_id == other.write_id
             and self.is_unsaved == other.is_unsaved
+            and self.is_rejected == other.is_rejected
             and self.member_id == other.member_id
             and self.locked_until == other.locked_until
         )
@@ -217,7 +249,7 @@ class SharePartition:
         start_offset: the first offset that is not done with.
         state_batches: what is stored about offsets from there on.
         log_end_offset: nothing is known beyond it: the log may have lost records.
-        limits: the group's settings; may be replaced at any time.
+        limits: the group's settings.
     """
 
     def __init__(
@@ -228,7 +260,7 @@ class SharePartition:
         log_end_offset: int,
         limits: Limits,
     ) -> None:
-        self.limits = limits
+        self._limits = limits
         self._runs: list[_Run] = []
         self._next_offset = min(start_offset, log_end_offset)
         for batch in sorted(state_batches):
@@ -238,7 +270,7 @@ class SharePartition:
                 continue
             if first > self._next_offset:  # read before, but never acknowledged
                 self._append(_Run(self._next_offset, first - 1, RecordState.AVAILABLE, 0))
-            state = RecordState.AVAILABLE if batch.state not in TERMINAL else batch.state
+            state = RecordState.AVAILABLE if batch.state not in _KEPT else batch.state
             self._append(_Run(first, last, state, batch.delivery_count))
         self._writing = 0
         self._last_write_id = 0
@@ -247,6 +279,7 @@ class SharePartition:
         self._in_write: list[Hashable] = []
         self._free_from = start_offset
         self._next_lock_timeout: float | None = None
+        self._save_again_at: float | None = None
         self._effects: list[Effect] = []
         self._advance()
 
@@ -284,7 +317,7 @@ class SharePartition:
         return self._next_offset if self._room() > 0 else None
 
     def _room(self) -> int:
-        return self.limits.record_locks_max - (self._next_offset - self.start_offset)
+        return self._limits.record_locks_max - (self._next_offset - self.start_offset)
 
     # --- runs ----------------------------------------------------------------------------------
 
@@ -314,6 +347,7 @@ class SharePartition:
                 run.target,
                 run.write_id,
                 run.is_unsaved,
+                run.is_rejected,
             )
             run.last = offset - 1
             index += 1
@@ -390,7 +424,7 @@ class SharePartition:
         Returns:
             What the member got, in order.
         """
-        until = now + self.limits.lock_duration_ms / 1000
+        until = now + self._limits.lock_duration_ms / 1000
         given: list[Acquired] = []
         left = records_max
         position = max(fetch_offset, self.start_offset)
@@ -461,7 +495,7 @@ class SharePartition:
         A record that nobody can process takes its neighbours with it. So records that have used up
         half of their deliveries are delivered in smaller and smaller groups, in the end alone.
         """
-        allowed = self.limits.delivery_count_max
+        allowed = self._limits.delivery_count_max
         suspicious = max(_MINIMUM_ISOLATION_COUNT, (allowed + 1) // 2)
         if run.delivery_count < suspicious:
             return None
@@ -502,7 +536,7 @@ class SharePartition:
         for first, last, kind in decisions:
             for run in self._between(first, last):
                 if kind is AcknowledgeType.RENEW:
-                    run.locked_until = now + self.limits.lock_duration_ms / 1000
+                    run.locked_until = now + self._limits.lock_duration_ms / 1000
                     continue
                 run.target, run.write_id = self._target(run, kind), 0
                 has_to_be_stored = True
@@ -518,12 +552,20 @@ class SharePartition:
                 return RecordState.ACKNOWLEDGED
             case AcknowledgeType.RELEASE:
                 return self._released_state(run)
+            case AcknowledgeType.REJECT:
+                run.is_rejected = self._limits.has_dead_letters
+                return self._given_up_state
             case _:
                 return RecordState.ARCHIVED
 
+    @property
+    def _given_up_state(self) -> RecordState:
+        is_missed = self._limits.has_dead_letters
+        return RecordState.ARCHIVING if is_missed else RecordState.ARCHIVED
+
     def _released_state(self, run: _Run) -> RecordState:
-        if run.delivery_count >= self.limits.delivery_count_max:
-            return RecordState.ARCHIVED
+        if run.delivery_count >= self._limits.delivery_count_max:
+            return self._given_up_state
         return RecordState.AVAILABLE
 
     def _check(
@@ -589,12 +631,14 @@ class SharePartition:
     # --- time ----------------------------------------------------------------------------------
 
     def deadline(self) -> float | None:
-        """When to call `expire`, in monotonic seconds; None while nothing is locked."""
-        return self._next_lock_timeout
+        """When to call `expire`, in monotonic seconds; None while there is nothing to do."""
+        times = (self._next_lock_timeout, self._save_again_at)
+        return min((one for one in times if one is not None), default=None)
 
     def expire(self, now: float) -> list[Effect]:
         """Release what has been locked for too long; calling it early does nothing."""
-        if self._time_out_locks(now):
+        is_time_to_save = self._save_again_at is not None and now >= self._save_again_at
+        if self._time_out_locks(now) or is_time_to_save:
             return self._settle()
         return []
 
@@ -624,6 +668,7 @@ class SharePartition:
         """Begin a write of everything that is decided, unless one is under way."""
         if self._writing:
             return
+        self._save_again_at = None
         changed = [run for run in self._runs if run.target is not None or run.is_unsaved]
         start = self._start_after_write()
         if not changed and not self._waiting and start == self._saved_start:
@@ -673,6 +718,8 @@ class SharePartition:
             self._effects.append(Available())
         if is_stored or self._waiting:
             self._flush()
+        elif any(run.is_unsaved and run.state is RecordState.ARCHIVING for run in self._runs):
+            self._save_again_at = now + SAVE_AGAIN_SECONDS
         return self._take_effects()
 
     def _end_write(self, run: _Run, *, is_stored: bool) -> None:
@@ -684,14 +731,57 @@ class SharePartition:
             run.member_id, run.locked_until = "", 0.0
             if run.is_free:
                 self._freed(run)
+        if not is_stored:
+            run.is_rejected = run.is_rejected and run.state is RecordState.ARCHIVING
+        elif run.state is RecordState.ARCHIVING:
+            self._effects.append(_dead_letter(run))
+
+    # --- dead letters --------------------------------------------------------------------------
+
+    def resume(self) -> list[Effect]:
+        """Do what an earlier leader may not have done: dead letters, and giving up by settings.
+
+        Why a record was given up is not stored; Kafka concludes it likewise.
+        """
+        self._give_up_exhausted()
+        for run in self._runs:
+            if run.state is RecordState.ARCHIVING and not run.is_unsaved:
+                run.is_rejected = run.delivery_count < self._limits.delivery_count_max
+                self._effects.append(_dead_letter(run))
+        return self._settle()
+
+    def dead_letters_written(self, first_offset: int, last_offset: int) -> list[Effect]:
+        """The dead letters about these offsets are written, or cannot be."""
+        for run in self._between(first_offset, last_offset):
+            if run.state is RecordState.ARCHIVING:
+                run.state, run.is_rejected = RecordState.ARCHIVED, False
+                run.is_unsaved = True
+        return self._settle()
+
+    def set_limits(self, limits: Limits) -> list[Effect]:
+        """Other settings are in force: what was delivered too often by now is given up."""
+        if limits == self._limits:
+            return []
+        self._limits = limits
+        self._give_up_exhausted()
+        return self._settle()
+
+    def _give_up_exhausted(self) -> None:
+        for run in self._runs:
+            if run.is_free and self._released_state(run) is not RecordState.AVAILABLE:
+                run.state, run.is_unsaved = self._given_up_state, True
 
     def closed(self, error_code: ErrorCode) -> list[Effect]:
         """This broker no longer runs the share-partition: answer everybody."""
         tokens = [*self._in_write, *self._waiting]
         self._in_write, self._waiting = [], []
         self._runs.clear()
-        self._next_lock_timeout = None
+        self._next_lock_timeout = self._save_again_at = None
         return [*(Acknowledged(token, error_code) for token in tokens), Available()]
+
+
+def _dead_letter(run: _Run) -> DeadLetter:
+    return DeadLetter(run.first, run.last, run.delivery_count, run.is_rejected)
 
 
 def _is_well_formed(batch: AcknowledgementBatch, previous_last: int) -> bool:

@@ -23,9 +23,9 @@ Attributes: bits 0-2 compression, 3 timestamp type (1 = log append time), 4 tran
 5 control batch, 6 base_timestamp is the delete horizon (KIP-534). Message format: KIP-98.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from minikafka.protocol.crc import crc32c, extend_crc32c
 from minikafka.protocol.records.compression import Compression
@@ -142,6 +142,19 @@ class BatchHeader(NamedTuple):
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
 
+    def stamped(self, base_offset: int, partition_leader_epoch: int) -> "BatchHeader":
+        """The header with what a leader assigns; the CRC does not cover it."""
+        return _new(BatchHeader, (base_offset, self[1], partition_leader_epoch, *self[3:]))
+
+    def unchecked_part(self) -> bytes:
+        """The first `CHECKED_OFFSET` bytes, which the CRC does not cover."""
+        return UNCHECKED_PART.pack(*self[:5])
+
+
+# The stub of tuple leaves the type of its items open.
+_new: Final = cast("Callable[[type[BatchHeader], tuple[int, ...]], BatchHeader]", tuple.__new__)  # pyright: ignore[reportUnknownMemberType]
+"""`BatchHeader._make` without a check of the length; every record batch passes here."""
+
 
 def parse_batch_header(
     buffer: Buffer, position: int = 0, *, must_be_whole: bool = False
@@ -166,18 +179,19 @@ def parse_batch_header(
             f"batch at position {position}: a header is {BATCH_HEADER_SIZE_BYTES} bytes long, "
             f"{max(bytes_left, 0)} are there"
         )
-    header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
-    if header.magic != CURRENT_MAGIC:
+    header = _new(BatchHeader, _HEADER.unpack_from(buffer, position))
+    if header[3] != CURRENT_MAGIC:
         raise UnsupportedMagicError(
             f"batch at position {position}: message format version (magic) {header.magic}; "
             f"only {CURRENT_MAGIC} is supported, send with Kafka 0.11's format or newer"
         )
-    if header.batch_length < BATCH_LENGTH_MIN:
+    batch_length = header[1]
+    if batch_length < BATCH_LENGTH_MIN:
         raise CorruptBatchError(
             f"batch at position {position}: batch_length {header.batch_length} is smaller than "
             f"the {BATCH_LENGTH_MIN} bytes every batch has"
         )
-    if must_be_whole and header.batch_length > bytes_left - LOG_OVERHEAD_SIZE_BYTES:
+    if must_be_whole and batch_length > bytes_left - LOG_OVERHEAD_SIZE_BYTES:
         raise CorruptBatchError(
             f"batch at position {position}: its size is {header.size_bytes} bytes, "
             f"{bytes_left} are there"

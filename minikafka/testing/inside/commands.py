@@ -256,7 +256,7 @@ class Commands:
     # --- the network ---------------------------------------------------------------------------
 
     async def do_cut_off(self, *, clients: bool, peers: bool) -> list[int]:
-        _, port = parse_address(self._broker.config.listeners[0])
+        _, port = parse_address(self._broker.config.listeners[0].rpartition("://")[2])
         return self._deafness.cut_off(port, clients=clients, peers=peers)
 
     async def do_ignore(self, *, ports: list[int]) -> None:

@@ -19,6 +19,7 @@ from .interception import Interceptor, MutableTransport, TamperedConnection
 
 if TYPE_CHECKING:
     from minikafka.broker.broker import Broker
+    from minikafka.broker.transport.transport import Transport
 
 _RECEIVE_BYTES = 65_536
 
@@ -36,9 +37,9 @@ class Tampering:
         self.deafness = Deafness()
         self._interceptor = Interceptor()
 
-    def connect(self, broker: Broker, client: socket.socket, peer: str) -> TamperedConnection:
+    def connect(self, broker: Broker, transport: Transport) -> TamperedConnection:
         """Make a client's connection."""
-        return TamperedConnection(broker, MutableTransport(client, peer), self._interceptor)
+        return TamperedConnection(broker, MutableTransport(transport), self._interceptor)
 
     def commands(self, broker: Broker, clock: AdvancingClock) -> Commands:
         """What a test may ask for."""

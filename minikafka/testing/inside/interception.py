@@ -7,7 +7,7 @@ used up applies to it, alone.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -18,15 +18,14 @@ import trio
 from minikafka.broker.control.request_context import RequestContext
 from minikafka.broker.handlers import API_TABLE
 from minikafka.broker.net.connection import Connection, Head
-from minikafka.broker.transport.transport import ConnectionLostError, SocketTransport
+from minikafka.broker.transport.transport import ConnectionLostError, Transport
 from minikafka.protocol.api import ApiKey, response_class
+from minikafka.protocol.error_responses import error_response
 from minikafka.protocol.exceptions import MalformedMessageError
 from minikafka.protocol.fields import Struct
 from minikafka.protocol.frames import decode_request_header, encode_response
 from minikafka.protocol.messages import api_versions, fetch, find_coordinator, produce
 from minikafka.protocol.schema import Request
-
-from .error_responses import error_response
 
 if TYPE_CHECKING:
     from minikafka.broker.broker import Broker
@@ -174,25 +173,47 @@ def _group(request: Any) -> str | None:
     return None
 
 
-class MutableTransport(SocketTransport):
+class MutableTransport:
     """A client's connection whose answers can be lost on the way."""
 
-    __slots__ = ("is_muted",)
+    __slots__ = ("_transport", "is_muted", "peer")
 
-    def __init__(self, plain: Any, peer: str) -> None:
-        super().__init__(plain, peer)
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.peer = transport.peer
         self.is_muted = False
+
+    @property
+    def moves(self) -> int:
+        """As of the connection behind it."""
+        return self._transport.moves
+
+    async def receive(self) -> bytes:
+        """Wait for bytes."""
+        return await self._transport.receive()
+
+    async def receive_into(self, view: memoryview) -> int:
+        """Wait for bytes."""
+        return await self._transport.receive_into(view)
 
     def send_now(self, parts: list[Any]) -> list[Any]:
         """Send without waiting, or pretend to."""
-        return [] if self.is_muted else super().send_now(parts)
+        return [] if self.is_muted else self._transport.send_now(parts)
 
-    async def send(self, parts: Any) -> None:
+    async def send(self, parts: Sequence[Any]) -> None:
         """Send, or pretend to."""
         if self.is_muted:
             await trio.lowlevel.checkpoint()
         else:
-            await super().send(parts)
+            await self._transport.send(parts)
+
+    def has_peer_left(self) -> bool:
+        """As of the connection behind it."""
+        return self._transport.has_peer_left()
+
+    def close(self) -> None:
+        """Close it."""
+        self._transport.close()
 
 
 class TamperedConnection(Connection):
@@ -204,17 +225,17 @@ class TamperedConnection(Connection):
         self, broker: Broker, transport: MutableTransport, interceptor: Interceptor
     ) -> None:
         super().__init__(broker, transport)
+        self._steady.stop_learning()
         self._mutable = transport
         self._interceptor = interceptor
 
     async def _serve_frame(
         self, frame: memoryview, head: Head, chunk: bytes, next_position: int
-    ) -> None:
+    ) -> float:
         size, api_key, version, correlation_id = head
         handler = API_TABLE.get(api_key)
         if handler is None or not handler.first_version <= version <= handler.last_version:
-            await super()._serve_frame(frame, head, chunk, next_position)
-            return
+            return await super()._serve_frame(frame, head, chunk, next_position)
         first, last = self._interceptor.versions.get(api_key, (0, version))
         if not first <= version <= last:
             raise MalformedMessageError(
@@ -232,11 +253,11 @@ class TamperedConnection(Connection):
         seen = self._interceptor.record(self._broker, head, header.client_id, request)
         fault = self._interceptor.take(api_key, seen)
         if fault is not None and await self._suffers(fault, frame, head, request):
-            return
+            return 0.0
         if api_key == ApiKey.API_VERSIONS and self._interceptor.versions:
             self._say(await self._versions(request, version, head), version, correlation_id)
-            return
-        await super()._serve_frame(frame, head, chunk, next_position)
+            return 0.0
+        return await super()._serve_frame(frame, head, chunk, next_position)
 
     async def _suffers(self, fault: Fault, frame: memoryview, head: Head, request: Request) -> bool:
         """Carry out a fault; whether that was all, and the request needs no other answer."""
@@ -292,7 +313,8 @@ class TamperedConnection(Connection):
     async def _versions(self, request: Request, version: int, head: Head) -> api_versions.Response:
         """ApiVersions of an older Kafka."""
         context = RequestContext(head[1], version, None, self._mutable.peer)
-        answer = await API_TABLE[head[1]].handle(self._broker, context, request)
+        serve = API_TABLE[head[1]].serve(self._broker)
+        answer = await serve(self._broker, context, request)
         assert isinstance(answer, api_versions.Response)
         limited: list[api_versions.ApiVersion] = []
         for one in answer.api_keys:

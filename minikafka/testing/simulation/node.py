@@ -17,7 +17,7 @@ from ...broker.opening import BrokerOptions, open_broker
 from ...broker.settings.config import load_config
 from ...broker.settings.node import Endpoint
 from ...broker.transport.transport import ConnectionLostError, FilePayload
-from .disk import MemoryDisk
+from ...storage.memory_disk import MemoryDisk
 from .life import LIFE, Life
 from .network import HOST, Network, Note, SimulatedSocket, pass_time
 

@@ -80,6 +80,6 @@ async def test_there_are_no_scram_users(tmp_path: Path) -> None:
         named = scram.Request(users=[scram.UserName(name=name) for name in ("a", "b", "a")])
         answer = await client.ask(named, 0, scram.Response)
         assert [(one.user, one.error_code) for one in answer.results] == [
-            ("a", ErrorCode.RESOURCE_NOT_FOUND),
+            ("a", ErrorCode.DUPLICATE_RESOURCE),
             ("b", ErrorCode.RESOURCE_NOT_FOUND),
         ]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.coordinators.markers import TRANSACTIONS_TOPIC, Marker
+from minikafka.broker.coordinators.internal_topics import TRANSACTIONS_TOPIC
+from minikafka.broker.coordinators.markers import Marker
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import describe_producers, describe_transactions, list_transactions
 from tests.broker.handlers.transactional_wire import (

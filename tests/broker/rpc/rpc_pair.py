@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import trio
@@ -12,7 +14,8 @@ from minikafka.broker.rpc.client import Loss, RpcClient
 from minikafka.broker.rpc.codec import AsItIs, OneWay, Operation
 from minikafka.broker.rpc.identity import Hello, Identity
 from minikafka.broker.rpc.server import RpcServer
-from minikafka.broker.transport.sockets import listen
+from minikafka.broker.transport.sockets import connect, listen, tls_stream_of
+from minikafka.metadata.settings import Password
 
 
 def raw(name: str) -> Operation[Any, Any]:
@@ -27,9 +30,22 @@ def raw_one_way(name: str) -> OneWay[Any]:
 class Node:
     """A server that can be stopped as if its process had been killed."""
 
-    def __init__(self, node_id: int, cluster_id: str = "c", incarnation: bytes = b"i") -> None:
-        self.identity = Identity(node_id, incarnation, cluster_id)
-        self.server = RpcServer(self.identity)
+    def __init__(
+        self,
+        node_id: int,
+        cluster_id: str = "c",
+        incarnation: bytes = b"i",
+        *,
+        secret: str = "",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.identity = Identity(node_id, incarnation, cluster_id, Password(secret))
+        if tls is None:
+            self.server = RpcServer(self.identity)
+        else:
+            self.server = RpcServer(
+                self.identity, make_stream=partial(tls_stream_of, context=tls, is_client=False)
+            )
         self.port = 0
         self._scope = trio.CancelScope()
         self._stopped = trio.Event()
@@ -56,17 +72,26 @@ class Node:
 class Asking:
     """A client, and what it heard."""
 
-    def __init__(self, node: Node, node_id: int = 2, cluster_id: str = "c") -> None:
+    def __init__(
+        self,
+        node: Node,
+        node_id: int = 2,
+        cluster_id: str = "c",
+        *,
+        secret: str = "",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.connected: list[Hello] = []
         self.losses: list[Loss] = []
         self._heard = trio.Event()
-        self.identity = Identity(node_id, b"asking", cluster_id)
+        self.identity = Identity(node_id, b"asking", cluster_id, Password(secret))
         self.client = RpcClient(
             self.identity,
             node.identity.node_id,
             node.address,
             on_connected=self._on_connected,
             on_lost=self._on_lost,
+            connect_to=connect if tls is None else partial(connect, context=lambda: tls),
         )
 
     def _on_connected(self, hello: Hello) -> None:
@@ -85,11 +110,18 @@ class Asking:
 
 
 @asynccontextmanager
-async def asking(node: Node, node_id: int = 2, cluster_id: str = "c") -> AsyncGenerator[Asking]:
+async def asking(
+    node: Node,
+    node_id: int = 2,
+    cluster_id: str = "c",
+    *,
+    secret: str = "",
+    tls: ssl.SSLContext | None = None,
+) -> AsyncGenerator[Asking]:
     """Run a node and a client of it."""
     async with trio.open_nursery() as nursery:
         await nursery.start(node.run)
-        one = Asking(node, node_id, cluster_id)
+        one = Asking(node, node_id, cluster_id, secret=secret, tls=tls)
         nursery.start_soon(one.client.run)
         yield one
         nursery.cancel_scope.cancel()

@@ -21,7 +21,8 @@ from minikafka.broker.rpc.errors import (
 )
 from minikafka.broker.rpc.frames import FrameKind, encode_frame
 from minikafka.broker.rpc.identity import Hello, Identity
-from minikafka.broker.rpc.peers import Lane, Peers
+from minikafka.broker.rpc.lanes import Lane
+from minikafka.broker.rpc.peers import Peers
 from minikafka.broker.transport.transport import FilePayload
 from minikafka.storage.disk import FileSlice, RealDisk
 from tests.broker.rpc.rpc_pair import Asking, Node, asking, raw, raw_one_way

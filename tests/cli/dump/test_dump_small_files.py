@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from minikafka.cli.dump.checked import json_value
-from minikafka.metadata.records import PartitionRecord, TopicRecord, encode_record
+from minikafka.metadata.records import (
+    PartitionRecord,
+    ScramCredentialRecord,
+    TopicRecord,
+    encode_record,
+)
 from minikafka.storage.checked_file import Plain, encode_checked
 from minikafka.storage.checkpoints import Checkpoint
 from minikafka.storage.disk import RealDisk
@@ -194,6 +199,19 @@ def test_metadata_frames_and_records(metadata_log: Path) -> None:
     text = dump_text("--records", metadata_log)
     assert "  0  TopicRecord  name orders" in text
     assert "kind unknown" in text
+
+
+def test_what_passwords_can_be_guessed_by_is_not_shown(tmp_path: Path) -> None:
+    log = RecordLog.open(RealDisk(), str(tmp_path / "metadata.log"))
+    log.append([encode_record(ScramCredentialRecord("alice", 1, b"one", b"two", b"three", 4096))])
+    log.close()
+    (record,) = dump("--records", tmp_path / "metadata.log").of("metadata_record")
+    assert record["fields"] == {
+        "user": "alice",
+        "mechanism": 1,
+        "iterations": 4096,
+        **dict.fromkeys(("salt", "stored_key", "server_key"), "[hidden]"),
+    }
 
 
 def test_a_damaged_frame_is_skipped(metadata_log: Path) -> None:

@@ -23,7 +23,7 @@ def greeted(*answers: api_versions.Response) -> tuple[BrokerVersions, list[int]]
         try:
             request, version = plan.send(answer)
         except StopIteration as end:
-            versions: BrokerVersions = end.value
+            versions: BrokerVersions = end.value.versions
             return versions, tried
     raise AssertionError(f"another answer is wanted after {tried}")
 

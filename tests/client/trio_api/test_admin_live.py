@@ -183,3 +183,30 @@ def test_no_broker_is_a_clear_error() -> None:
         pytest.raises(mk.BrokerError.__mro__[1], match=r"cannot connect to 127\.0\.0\.1:1"),
     ):
         admin.list_topics()
+
+
+async def test_quotas_are_set_described_and_removed(name: str, bootstrap: str) -> None:
+    both = mk.QuotaEntity(user=name, client_id=mk.DEFAULT_ENTITY)
+    alone = mk.QuotaEntity(user=name)
+    limits = {"consumer_byte_rate": 5e9}
+    async with mk.AdminClient(bootstrap) as admin:
+        await admin.alter_client_quotas({both: limits, alone: limits})
+        assert await admin.describe_client_quotas(alone) == {both: limits, alone: limits}
+        assert await admin.describe_client_quotas(alone, strict=True) == {alone: limits}
+        with pytest.raises(mk.SomeFailedError, match="default client-id: INVALID_REQUEST"):
+            await admin.alter_client_quotas(
+                {both: {"speed": 1.0}, alone: {"consumer_byte_rate": None}}
+            )
+        assert await admin.describe_client_quotas(both) == {both: limits}
+        await admin.alter_client_quotas({both: dict.fromkeys(limits)}, validate_only=True)
+        assert await admin.describe_client_quotas(alone) == {both: limits}
+        await admin.alter_client_quotas({both: dict.fromkeys(limits)})
+        assert await admin.describe_client_quotas(alone) == {}
+
+
+def test_the_blocking_client_knows_quotas(name: str, bootstrap: str) -> None:
+    entity = mk.QuotaEntity(ip=mk.DEFAULT_ENTITY)
+    with blocking.AdminClient(bootstrap) as admin:
+        with pytest.raises(mk.BrokerError, match=r"default ip: INVALID_REQUEST.*Unknown quota"):
+            admin.alter_client_quotas({entity: {"producer_byte_rate": 1.0}})
+        assert admin.describe_client_quotas(entity) == {}

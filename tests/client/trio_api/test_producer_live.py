@@ -42,7 +42,7 @@ async def test_a_delivery_says_where_the_record_went(
 
 
 async def test_one_record_is_sent_and_waited_for(bootstrap: str, topic: str) -> None:
-    async with mk.Producer(bootstrap, linger_ms=60_000) as producer:
+    async with mk.Producer(bootstrap) as producer:
         stored = await producer.send_and_wait(topic, b"a", b"k", partition=0, timestamp_ms=5)
         assert stored == (topic, 0, 0, 5)
         with pytest.raises(mk.RecordTooLargeError):

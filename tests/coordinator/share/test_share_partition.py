@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from minikafka.coordinator.share.share_partition import (
+    SAVE_AGAIN_SECONDS,
     Acknowledged,
     AcknowledgementBatch,
     AcknowledgeType,
     Acquired,
     Available,
+    DeadLetter,
+    Effect,
     Limits,
     LogBatch,
     Persist,
@@ -21,10 +24,12 @@ from minikafka.protocol.errors import ErrorCode
 
 ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
+ARCHIVING = RecordState.ARCHIVING
 
 
-def partition(**limits: int) -> SharePartition:
-    return SharePartition(0, log_end_offset=1000, limits=Limits(**limits))
+def partition(*, has_dead_letters: bool = False, **limits: int) -> SharePartition:
+    given = Limits(**limits, has_dead_letters=has_dead_letters)
+    return SharePartition(0, log_end_offset=1000, limits=given)
 
 
 def take(
@@ -240,3 +245,106 @@ def test_a_lock_that_ran_out_during_a_failed_write_is_released() -> None:
     assert Acknowledged("t", ErrorCode.COORDINATOR_NOT_AVAILABLE) in effects
     assert Available() in effects
     assert share.states() == [StateBatch(0, 0, AVAILABLE, 1)]
+
+
+# --- dead letters --------------------------------------------------------------------------------
+
+
+def with_dead_letters() -> SharePartition:
+    return partition(delivery_count_max=2, lock_duration_ms=1000, has_dead_letters=True)
+
+
+def letters(effects: list[Effect]) -> list[DeadLetter]:
+    return [one for one in effects if isinstance(one, DeadLetter)]
+
+
+def test_a_dead_letter_is_due_when_it_is_stored_that_nobody_gets_the_record() -> None:
+    share = with_dead_letters()
+    take(share, LogBatch(0, 3))
+    batches = [AcknowledgementBatch(0, 3, [REJECT, REJECT, ACCEPT, RELEASE])]
+    (persist,) = share.acknowledge("m", batches, "t", 0.0)
+    assert persist == Persist(
+        1,
+        0,
+        (
+            StateBatch(0, 1, ARCHIVING, 1),
+            StateBatch(2, 2, RecordState.ACKNOWLEDGED, 1),
+            StateBatch(3, 3, AVAILABLE, 1),
+        ),
+        1,
+    )
+    effects = share.persisted(1, ErrorCode.NONE, 0.0)
+    assert letters(effects) == [DeadLetter(0, 1, 1, is_rejected=True)]
+    assert share.start_offset == 0
+    assert share.fetch_offset() == 3
+    assert share.dead_letters_written(0, 1) == [Persist(2, 3, (), 0)]
+    assert share.states() == [StateBatch(3, 3, AVAILABLE, 1)]
+
+
+def test_a_lock_that_runs_out_for_the_last_time_makes_a_dead_letter() -> None:
+    share = with_dead_letters()
+    take(share, LogBatch(0, 0))
+    say(share, 0, 0, RELEASE)
+    share.persisted(1, ErrorCode.NONE, 0.0)
+    assert take(share, LogBatch(0, 0)) == [Acquired(0, 0, 2)]
+    assert letters(share.expire(1.0)) == []
+    effects = share.persisted(2, ErrorCode.NONE, 1.0)
+    assert letters(effects) == [DeadLetter(0, 0, 2, is_rejected=False)]
+
+
+def test_what_is_given_up_is_stored_again_after_a_failure_although_nobody_waits() -> None:
+    share = with_dead_letters()
+    take(share, LogBatch(0, 0))
+    share.release_member("m")
+    share.persisted(1, ErrorCode.NONE, 0.0)
+    take(share, LogBatch(0, 0))
+    share.release_member("m")
+    assert share.persisted(2, ErrorCode.COORDINATOR_NOT_AVAILABLE, 5.0) == []
+    assert share.expire(5.0 + SAVE_AGAIN_SECONDS / 2) == []
+    assert share.deadline() == 5.0 + SAVE_AGAIN_SECONDS
+    (persist,) = share.expire(5.0 + SAVE_AGAIN_SECONDS)
+    assert persist == Persist(3, 0, (StateBatch(0, 0, ARCHIVING, 2),), 0)
+    assert share.deadline() is None
+
+
+def test_a_rejection_that_cannot_be_stored_is_none() -> None:
+    share = with_dead_letters()
+    take(share, LogBatch(0, 0))
+    say(share, 0, 0, REJECT)
+    effects = share.persisted(1, ErrorCode.COORDINATOR_NOT_AVAILABLE, 0.0)
+    assert effects == [Acknowledged("t", ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+    say(share, 0, 0, RELEASE)
+    share.persisted(2, ErrorCode.NONE, 0.0)
+    take(share, LogBatch(0, 0))
+    say(share, 0, 0, RELEASE)
+    effects = share.persisted(3, ErrorCode.NONE, 0.0)
+    assert letters(effects) == [DeadLetter(0, 0, 2, is_rejected=False)]
+
+
+def test_a_new_leader_writes_the_dead_letters_of_the_last_one() -> None:
+    stored = [
+        StateBatch(0, 1, ARCHIVING, 1),
+        StateBatch(2, 2, ARCHIVING, 2),
+        StateBatch(3, 3, AVAILABLE, 1),
+    ]
+    limits = Limits(delivery_count_max=2, has_dead_letters=True)
+    share = SharePartition(0, stored, log_end_offset=10, limits=limits)
+    assert share.resume() == [
+        DeadLetter(0, 1, 1, is_rejected=True),
+        DeadLetter(2, 2, 2, is_rejected=False),
+    ]
+    assert share.fetch_offset() == 3
+
+
+def test_a_lower_limit_gives_up_what_was_delivered_as_often() -> None:
+    share = partition(has_dead_letters=True)
+    take(share, LogBatch(0, 1))
+    say(share, 0, 1, RELEASE)
+    share.persisted(1, ErrorCode.NONE, 0.0)
+    take(share, LogBatch(0, 1), records_max=1, is_exact=True)
+    say(share, 0, 0, RELEASE)
+    share.persisted(2, ErrorCode.NONE, 0.0)
+    lower = Limits(delivery_count_max=2, has_dead_letters=True)
+    assert share.set_limits(lower) == [Persist(3, 0, (StateBatch(0, 0, ARCHIVING, 2),), 0)]
+    assert share.set_limits(lower) == []
+    assert share.fetch_offset() == 1

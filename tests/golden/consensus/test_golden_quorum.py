@@ -31,22 +31,27 @@ from minikafka.consensus.messages import (
     CampaignRequest,
     DirectoryOf,
     JoinRequest,
+    LeaderHint,
     SnapshotRequest,
     SnapshotResponse,
     VoteRequest,
     VoteResponse,
 )
 from minikafka.consensus.snapshot import decode_snapshot, encode_snapshot
-from minikafka.testing.simulation.disk import MemoryDisk
+from minikafka.consensus.voters import Voter, VoterSet, decode_voters, encode_voters
+from minikafka.storage.memory_disk import MemoryDisk
 
 VERSIONS: Final = sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
-LATEST: Final = "0.1.0-directories"
+LATEST: Final = "0.1.0-voters"
 THREE: Final = QuorumConfig(1, frozenset({1, 2, 3}))
 DIRECTORY_ID: Final = b"directory of one"
 
 MESSAGES: Final[dict[str, Message]] = {
     "vote_request": VoteRequest(epoch=7, last_epoch=6, last_index=1000, is_pre_vote=False),
     "pre_vote_request": VoteRequest(epoch=8, last_epoch=6, last_index=1000, is_pre_vote=True),
+    "vote_request_to_a_recorded_voter": VoteRequest(
+        epoch=7, last_epoch=6, last_index=1000, is_pre_vote=False, voter_directory=DIRECTORY_ID
+    ),
     "vote_response": VoteResponse(epoch=7, asked_epoch=7, is_pre_vote=False, is_granted=True),
     "founding_vote_request": VoteRequest(
         epoch=1,
@@ -90,6 +95,24 @@ MESSAGES: Final[dict[str, Message]] = {
     "heartbeat": AppendRequest(
         epoch=7, previous_index=1000, previous_epoch=6, commit_index=998, entries=()
     ),
+    "heartbeat_of_a_recorded_voter": AppendRequest(
+        epoch=7,
+        previous_index=1000,
+        previous_epoch=6,
+        commit_index=998,
+        entries=(),
+        has_voter_set=True,
+    ),
+    "response_with_kraft_version": AppendResponse(
+        epoch=7,
+        is_accepted=True,
+        previous_index=1000,
+        last_index=1002,
+        last_epoch=0,
+        directory_id=DIRECTORY_ID,
+        is_admitted=False,
+        kraft_version_max=1,
+    ),
     "append_response": AppendResponse(
         epoch=7, is_accepted=True, previous_index=1000, last_index=1002, last_epoch=0
     ),
@@ -104,11 +127,24 @@ MESSAGES: Final[dict[str, Message]] = {
         position=524_288,
         piece=b"piece",
     ),
+    "snapshot_request_of_a_recorded_voter": SnapshotRequest(
+        epoch=7,
+        last_index=1000,
+        last_epoch=6,
+        size_bytes=600_000,
+        position=524_288,
+        piece=b"piece",
+        has_voter_set=True,
+    ),
     "snapshot_response": SnapshotResponse(epoch=7, last_index=1000, position=524_288),
     "join_request": JoinRequest(epoch=7),
     "campaign_request": CampaignRequest(epoch=7),
+    "leader_hint": LeaderHint(epoch=7, leader_id=2, host="kafka-2", port=19092),
 }
 SNAPSHOTS: Final = {"empty": [], "two_payloads": [b"one", b"two"]}
+VOTERS: Final = VoterSet(
+    [Voter(1, DIRECTORY_ID, "kafka-1", 19092), Voter(2, b"directory of two", "kafka-2", 19092)]
+)
 # epoch, vote, base index, commit index, snapshot, (epoch, payload) of each entry after it
 FILES: Final[dict[str, tuple[object, ...]]] = {
     "new_node": (0, None, 0, 0, [], []),
@@ -180,6 +216,32 @@ def test_a_node_opens_its_files(version: str, name: str) -> None:
     assert (*found, list(map(tuple, entries))) == FILES[name]
     assert durable.directory_id == DIRECTORY_ID
     assert durable.is_admitted is (version == "0.1.0" or name != "new_node")
+
+
+def test_a_voter_set_is_read_and_written_as_the_latest_bytes() -> None:
+    payload = as_bytes(golden(LATEST)["voters"]["two"])
+    assert decode_voters(payload) == VOTERS
+    assert encode_voters(VOTERS) == payload
+
+
+def test_a_node_opens_and_writes_the_files_of_a_recorded_voter() -> None:
+    files = {name: as_bytes(text) for name, text in golden(LATEST)["recorded_voters"].items()}
+    disk = MemoryDisk(Random(1))
+    disk.make_directory("d")
+    durable = DurableLog.open(disk, "d", THREE, new_directory_id=lambda: DIRECTORY_ID)
+    entries = (Entry(1, b""), Entry(1, encode_voters(VOTERS)), Entry(1, b"decided"))
+    durable.log.append(entries)
+    durable.write([PersistState(1, 1), PersistEntries(1, entries)], 3)
+    durable.compact(2, [b"one"])
+    durable.close(3)
+    written = {name: disk.read_file(f"d/{name}", size_bytes_max=1 << 20) for name in files}
+    assert written == files
+    # The configuration counts no longer.
+    alone = QuorumConfig(1, frozenset({1}))
+    again = DurableLog.open(disk, "d", alone, new_directory_id=lambda: b"")
+    assert again.log.voters == VOTERS
+    assert (again.voters, again.is_alone) == (frozenset({1, 2}), False)
+    assert again.stored_snapshot() == (2, [b"one"])
 
 
 def test_a_node_writes_its_files_as_the_latest_bytes() -> None:

@@ -14,15 +14,21 @@ import pytest
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import (
     NO_LEADER,
+    AclRecord,
     BrokerChangeRecord,
     BrokerEpochRecord,
     BrokerRecord,
+    ClientQuotaRecord,
     FeatureRange,
     Listener,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    QuotaEntityPart,
+    RemoveAclRecord,
+    RemoveScramCredentialRecord,
     RemoveTopicRecord,
+    ScramCredentialRecord,
     SettingRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -35,6 +41,7 @@ from minikafka.metadata.records import (
 VERSIONS: Final = sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
 LATEST: Final = "0.1.0"
 TOPIC_ID: Final = bytes(range(16))
+ACL_ID: Final = bytes(range(32, 48))
 INCARNATION: Final = bytes(range(16, 32))
 
 RECORDS: Final[dict[str, MetadataRecord]] = {
@@ -104,6 +111,34 @@ RECORDS: Final[dict[str, MetadataRecord]] = {
     ),
     "unregister_broker": UnregisterBrokerRecord(broker_id=1, broker_epoch=7),
     "broker_epoch": BrokerEpochRecord(next_broker_epoch=9),
+    "scram_credential": ScramCredentialRecord(
+        user="alice",
+        mechanism=1,
+        salt=b"salt",
+        stored_key=bytes(32),
+        server_key=bytes(range(32)),
+        iterations=4096,
+    ),
+    "remove_scram_credential": RemoveScramCredentialRecord(user="alice", mechanism=2),
+    "client_quota": ClientQuotaRecord(
+        entity=(QuotaEntityPart("client-id", None), QuotaEntityPart("user", "alice")),
+        key="producer_byte_rate",
+        value=1e6,
+    ),
+    "client_quota_removed": ClientQuotaRecord(
+        entity=(QuotaEntityPart("ip", "10.0.0.1"),), key="connection_creation_rate", value=None
+    ),
+    "acl": AclRecord(
+        acl_id=ACL_ID,
+        resource_type=2,
+        resource_name="orders",
+        pattern_type=3,
+        principal="User:alice",
+        host="*",
+        operation=3,
+        permission=3,
+    ),
+    "remove_acl": RemoveAclRecord(acl_id=ACL_ID),
 }
 # Written before there were clusters, by no version that was released: read, but never written.
 OLD_RECORDS: Final[dict[str, MetadataRecord]] = {

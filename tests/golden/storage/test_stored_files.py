@@ -18,12 +18,12 @@ from minikafka.storage.index import IndexEntry, SparseIndex, TimestampEntry
 from minikafka.storage.leader_epochs import LeaderEpochCache
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_directory import LogDirectory
+from minikafka.storage.memory_disk import MemoryDisk
 from minikafka.storage.partition_identity import LogIdentity, read_identity, write_identity
 from minikafka.storage.producer_state import ActiveProducer, ProducerStateManager
 from minikafka.storage.record_log import RecordLog
 from minikafka.storage.repair import QuarantinedRange
 from minikafka.storage.transactions import AbortedTransaction
-from minikafka.testing.simulation.disk import MemoryDisk
 from tests.storage.batches import NOW_MS, value_at, values_by_offset
 
 TOPIC_ID = bytes(range(16))

@@ -8,6 +8,7 @@ import java.util.Set;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
@@ -76,6 +77,8 @@ final class Consuming implements AutoCloseable {
                         Json.properties(request), new ByteArrayDeserializer(), new ByteArrayDeserializer());
         if (request.hasNonNull("topics")) {
             consumer.subscribe(Json.strings(request.get("topics")));
+        } else if (request.hasNonNull("subscription_pattern")) {
+            consumer.subscribe(new SubscriptionPattern(request.get("subscription_pattern").asText()));
         } else if (request.hasNonNull("pattern")) {
             consumer.subscribe(Pattern.compile(request.get("pattern").asText()));
         }

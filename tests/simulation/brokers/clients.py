@@ -8,6 +8,7 @@ from typing import Final, TypeVar, cast
 
 import trio
 
+from minikafka.lab.simulation.kit.invariants import InvariantViolated
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import (
     create_topics,
@@ -32,7 +33,6 @@ from tests.kit.wire import (
     records_of,
 )
 from tests.simulation.brokers.observation import Observer
-from tests.simulation.kit.invariants import InvariantViolated
 
 TOPIC: Final = "t"
 HASTY_TOPIC: Final = "hasty"

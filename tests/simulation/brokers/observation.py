@@ -1,4 +1,4 @@
-"""Watches whole brokers while they run, for the invariants of `tests.simulation.kit.truth`.
+"""Watches whole brokers while they run, for the invariants of `minikafka.lab.simulation.kit.truth`.
 
 The brokers are unmodified but for their partitions, which report what they do. Internal topics are
 left out: each replica compacts them by itself.
@@ -19,12 +19,12 @@ from minikafka.broker.broker import Broker
 from minikafka.broker.control.metadata_store import MetadataStore
 from minikafka.broker.replicas.partition import Partition, PartitionHost
 from minikafka.broker.replicas.topic_state import TopicState
+from minikafka.lab.simulation.kit.invariants import require
+from minikafka.lab.simulation.kit.partition import ObservedPartition, Replicas, batches_of
+from minikafka.lab.simulation.kit.truth import Decided, Truth
 from minikafka.metadata.records import MetadataRecord, PartitionRecord, decode_decision
 from minikafka.storage.log import Log
 from minikafka.testing.simulation.network import Note
-from tests.simulation.kit.invariants import require
-from tests.simulation.kit.partition import ObservedPartition, Replicas, batches_of
-from tests.simulation.kit.truth import Decided, Truth
 
 Key = tuple[bytes, int]
 

@@ -20,6 +20,8 @@ from typing import Final
 import trio
 import trio.testing
 
+from minikafka.lab.simulation.kit.invariants import InvariantViolated
+from minikafka.lab.simulation.kit.run import Outcome, traced
 from minikafka.storage.log import Log
 from minikafka.testing.simulation.machines import (
     ELECTION_SECONDS,
@@ -44,8 +46,6 @@ from tests.simulation.brokers.clients import (
     Writer,
 )
 from tests.simulation.brokers.observation import Observer
-from tests.simulation.kit.invariants import InvariantViolated
-from tests.simulation.kit.run import Outcome, traced
 
 MODULE: Final = "tests.simulation.brokers"
 FAULT_SECONDS: Final = 30.0

@@ -23,9 +23,12 @@ from unittest.mock import patch
 
 from minikafka.broker.broker import Broker
 from minikafka.broker.coordinators import runtime as shard_runtime
+from minikafka.broker.coordinators.internal_topics import TRANSACTIONS_TOPIC
 from minikafka.broker.coordinators.marker_sender import Asker
-from minikafka.broker.coordinators.markers import TRANSACTIONS_TOPIC, Marker
+from minikafka.broker.coordinators.markers import Marker
 from minikafka.coordinator.transaction import TopicPartition
+from minikafka.lab.simulation.kit.invariants import InvariantViolated
+from minikafka.lab.simulation.kit.run import Outcome
 from minikafka.protocol.errors import ErrorCode
 from minikafka.storage.log import Log
 from minikafka.testing.history.checker import check_history
@@ -38,8 +41,6 @@ from tests.simulation.brokers.committed_reading import OUTPUT, CommittedReader
 from tests.simulation.brokers.copiers import Copier
 from tests.simulation.brokers.simulation import Simulation, play
 from tests.simulation.kit.command import run_seeds
-from tests.simulation.kit.invariants import InvariantViolated
-from tests.simulation.kit.run import Outcome
 
 TRANSACTION_SETTINGS: Final = (
     *(one for one in SETTINGS if not one.startswith("transaction.state")),

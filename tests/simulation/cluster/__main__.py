@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.simulation.cluster.cluster import MODULE, Plan, run_seed
+from minikafka.lab.simulation.cluster.cluster import MODULE, Plan, run_seed
 from tests.simulation.kit.command import run_seeds
 
 if __name__ == "__main__":

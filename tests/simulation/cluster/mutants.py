@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from minikafka.consensus.election import Election
 from minikafka.consensus.messages import VoteRequest
+from minikafka.lab.simulation.cluster.cluster import Plan
+from minikafka.lab.simulation.cluster.node import SimulatedNode
 from minikafka.replication import LeaderReplica
 from minikafka.storage.cut_marker import CutMarker
 from tests.simulation import replication_mutants
-from tests.simulation.cluster.cluster import Plan
-from tests.simulation.cluster.node import SimulatedNode
 from tests.simulation.kit.mutants import Mutant, always
 from tests.simulation.replication_mutants import count_what_is_not_synced
 

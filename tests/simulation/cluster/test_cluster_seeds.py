@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.simulation.cluster.cluster import Cluster, Plan, run_seed
+from minikafka.lab.simulation.cluster.cluster import Cluster, Plan, run_seed
+from minikafka.lab.simulation.kit.run import SimulationFailed
 from tests.simulation.cluster.mutants import MUTANTS
 from tests.simulation.kit.canary import fingerprint_elsewhere
 from tests.simulation.kit.mutants import Mutant
-from tests.simulation.kit.run import SimulationFailed
 
 SEEDS_PER_TEST = 20
 
@@ -61,7 +61,7 @@ def test_a_broken_guard_is_noticed(mutant: Mutant) -> None:
 def test_a_seed_repeats_a_run() -> None:
     outcome = run_seed(11, Plan(has_quorum=True))
     assert outcome.fingerprint == fingerprint_elsewhere(
-        "tests.simulation.cluster.cluster", "run_seed(11, Plan(has_quorum=True))"
+        "minikafka.lab.simulation.cluster.cluster", "run_seed(11, Plan(has_quorum=True))"
     )
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from minikafka.lab.simulation.cluster.clients import Producer
+from minikafka.lab.simulation.cluster.cluster import Cluster, Plan
+from minikafka.lab.simulation.cluster.node import SimulatedNode
 from minikafka.metadata.records import NO_LEADER
-from tests.simulation.cluster.clients import Producer
-from tests.simulation.cluster.cluster import Cluster, Plan
-from tests.simulation.cluster.node import SimulatedNode
 
 SEEDS = range(6)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from minikafka.lab.simulation.kit.invariants import require
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import consumer_group_heartbeat, offset_commit
 from tests.simulation.groups.world import (
@@ -15,7 +16,6 @@ from tests.simulation.groups.world import (
     Coordinator,
     World,
 )
-from tests.simulation.kit.invariants import require
 
 GIVE_UP_S = 5.0
 FENCED = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from minikafka.lab.simulation.kit.invariants import require
+from minikafka.lab.simulation.kit.run import Outcome, traced
 from tests.coordinator.group.consumer.consumer_shell import ConsumerShell
 from tests.simulation.groups.members import Member
 from tests.simulation.groups.world import GROUP, Coordinator, World
-from tests.simulation.kit.invariants import require
-from tests.simulation.kit.run import Outcome, traced
 
 MODULE = "tests.simulation.groups"
 STORM_S = 120.0

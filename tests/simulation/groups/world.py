@@ -1,4 +1,4 @@
-"""The coordinator of one consumer group, its log, and the way to it."""
+"""The coordinator of one group, its log, and the way to it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import Any
 from minikafka.coordinator.group import (
     Append,
     Ask,
+    CreateInternalTopics,
     Effect,
     GroupConfig,
     GroupShard,
     Match,
+    NewTopic,
     Now,
     Record,
     Reply,
 )
 from minikafka.coordinator.group.consumer.consumer_group import ConsumerGroup
 from minikafka.coordinator.group.topics import GroupSettings
+from minikafka.lab.simulation.kit import world as kit
+from minikafka.lab.simulation.kit.invariants import require
 from minikafka.protocol.messages import offset_commit
 from tests.coordinator.group.consumer import consumer_shell
-from tests.simulation.kit import world as kit
-from tests.simulation.kit.invariants import require
 
 GROUP = "readers"
 SESSION_S = 12.0
@@ -30,6 +32,15 @@ REBALANCE_S = 15.0
 START_MS = 1_700_000_000_000
 LOSS = 0.03
 COMMIT_S = (0.001, 0.4)
+SETTINGS = GroupSettings(
+    consumer_session_timeout_ms=round(SESSION_S * 1000),
+    consumer_heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
+    streams_session_timeout_ms=round(SESSION_S * 1000),
+    streams_heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
+    streams_num_standby_replicas=1,
+    streams_initial_rebalance_delay_ms=2_000,
+    streams_assignment_interval_ms=1_000,
+)
 
 
 class World(kit.World):
@@ -84,7 +95,7 @@ class Coordinator:
             GroupConfig(),
             new_id=lambda: f"{self.terms}-{next(ids)}",
             topics=self._world.topics,
-            settings_of=lambda _: GroupSettings(round(SESSION_S * 1000), round(HEARTBEAT_S * 1000)),
+            settings_of=lambda _: SETTINGS,
         )
         self.shard = shard
         for key, value in self.log:
@@ -100,7 +111,7 @@ class Coordinator:
             return
         ends = [end for end in self._ends if self._committed <= end <= len(self.log)]
         kept = self._world.dice.choice([self._committed, *ends])
-        self.members_at_death = frozenset(() if self.group is None else self.group.members)
+        self.members_at_death = self.member_ids()
         self._ends = [end for end in self._ends if end <= kept]
         self._world.note("the coordinator dies; {} of {} records stay", kept, len(self.log))
         del self.log[kept:]
@@ -111,6 +122,10 @@ class Coordinator:
 
     def _take_over(self) -> None:
         self._load()
+
+    def member_ids(self) -> frozenset[str]:
+        """Whom it knows."""
+        return frozenset(() if self.group is None else self.group.members)
 
     @property
     def group(self) -> ConsumerGroup | None:
@@ -134,6 +149,8 @@ class Coordinator:
                     self._world.after(delay_s, self._commit, self.terms, write_id, end)
                 case Match(group_id, regex):
                     self._world.after(0.01, self._matched, self.terms, group_id, regex)
+                case CreateInternalTopics(_, topics):
+                    self._world.after(self._world.dice.uniform(0.01, 1.0), self._create, topics)
         self._watch_time()
 
     def _commit(self, term: int, write_id: int, end: int) -> None:
@@ -146,6 +163,12 @@ class Coordinator:
         if term == self.terms and self.is_up:
             topics = self._world.topics.matching(regex)
             self.carry_out(self.shard.matched(group_id, regex, topics, self._world.clocks))
+
+    def _create(self, topics: tuple[NewTopic, ...]) -> None:
+        for topic in topics:
+            if self._world.topics.by_name(topic.name) is None and not self._world.is_lost():
+                self._world.topics.create(topic.name, topic.partitions)
+                self.topics_changed(topic.name)
 
     def _watch_time(self) -> None:
         deadline = self.shard.deadline()
@@ -206,13 +229,19 @@ class Coordinator:
         if not is_accepted:
             return
         for topic in request.topics:
-            found = self._world.topics.by_name(topic.name)
-            for partition in topic.partitions if found is not None else ():
-                assert found is not None
+            for partition in topic.partitions:
                 index = partition.partition_index
-                owner = None if self.group is None else self.group.owner(found.topic_id, index)
+                owners = self.owners(topic.name, index)
                 require(
-                    owner == request.member_id,
+                    owners is None or request.member_id in owners,
                     "commits",
-                    f"{request.member_id} commits for {topic.name}-{index} of {owner}",
+                    f"{request.member_id} commits for {topic.name}-{index} of {owners}",
                 )
+
+    def owners(self, topic: str, index: int) -> frozenset[str] | None:
+        """Who may commit for a partition; None if the topic is gone."""
+        found = self._world.topics.by_name(topic)
+        if found is None:
+            return None
+        owner = None if self.group is None else self.group.owner(found.topic_id, index)
+        return frozenset() if owner is None else frozenset([owner])

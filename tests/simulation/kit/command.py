@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable
 
-from tests.simulation.kit.run import Outcome, SimulationFailed
+from minikafka.lab.simulation.kit.run import Outcome, SimulationFailed
 
 
 def run_seeds(

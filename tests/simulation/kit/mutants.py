@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from tests.simulation.kit.run import SimulationFailed
+from minikafka.lab.simulation.kit.run import SimulationFailed
 
 Replacement = tuple[Any, str, Any]
 """Owner, attribute, and what takes its place."""

@@ -8,10 +8,10 @@ from collections import Counter
 from functools import partial
 from typing import Final
 
+from minikafka.lab.simulation.kit.run import Outcome, SimulationFailed
 from minikafka.testing import simulation
 from tests.examples.test_simulated_shop import RIGHT, program
 from tests.simulation.kit.command import run_seeds
-from tests.simulation.kit.run import Outcome, SimulationFailed
 
 MODULE: Final = "tests.simulation.programs"
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from minikafka.consensus import Effect, Entry, Event, Persist, PersistState, QuorumConfig, RaftNode
+from minikafka.consensus import Effect, Entry, Event, Persist, PersistState, RaftNode, Role
 from minikafka.consensus.context import RaftContext
 from minikafka.consensus.durable import DurableLog
 from minikafka.consensus.election import Election
 from minikafka.consensus.follower import Follower
 from minikafka.consensus.leader import Leader
-from minikafka.consensus.log import RaftLog
+from minikafka.consensus.log import RaftLog, RecordedVoters
+from minikafka.consensus.membership import Membership, _Refusal
 from minikafka.consensus.messages import VoteRequest
+from minikafka.consensus.voters import Why
 from minikafka.storage.record_log import RecordLog
 from tests.simulation.kit.mutants import Mutant
 
@@ -39,14 +41,17 @@ def commit_an_old_epoch_by_counting(self: Leader) -> None:
     """Leaves out the look at the entry's epoch."""
     context = self._context
     stored = [one.match_index if one.is_counted else 0 for one in self.progress.values()]
-    stored.append(self._log.last_index)
+    if context.is_counted:
+        stored.append(self._log.last_index)
     stored.sort(reverse=True)
-    index = stored[context.config.majority - 1]
+    index = stored[context.majority - 1]
     if index > context.commit_index:
         context.commit(index)
         for node_id, progress in self.progress.items():
             if not self._send_entries(node_id, progress):
                 self._send_heartbeat(node_id, progress)
+        if not context.is_counted and self._log.voters_index <= index:
+            self._retire()
 
 
 def commit_before_a_majority_has_it(self: RaftContext, index: int) -> None:
@@ -72,8 +77,40 @@ def append_without_looking_back(self: RaftLog, index: int, epoch: int) -> bool:
     return self.base_index <= index <= self.last_index
 
 
-def a_majority_is_half(self: QuorumConfig) -> int:
+def a_majority_is_half(self: RaftContext) -> int:
     return max(1, len(self.voters) // 2)
+
+
+def change_the_voters_at_any_time(self: Membership) -> None:
+    """Whatever the change before has come to."""
+    if self._context.role is not Role.LEADER:
+        raise _Refusal(Why.NOT_LEADER)
+    if not self._leader.is_ready:
+        raise _Refusal(Why.NOT_READY)
+
+
+def change_the_voters_before_a_commit(self: Membership) -> None:
+    """A leader that has committed nothing in its epoch does not know the voters."""
+    context = self._context
+    if context.role is not Role.LEADER:
+        raise _Refusal(Why.NOT_LEADER)
+    if context.log.voters_index > context.commit_index:
+        raise _Refusal(Why.PENDING)
+
+
+def go_by_the_committed_voters(self: RaftContext) -> frozenset[int]:
+    recorded = self.log.voters_at(self.commit_index)
+    return self.config.voters if recorded is None else recorded.ids
+
+
+def keep_truncated_voters(self: RaftLog, index: int) -> None:
+    voters: list[RecordedVoters] = list(self._voters)
+    ORIGINAL_TRUNCATE(self, index)
+    self._voters = voters
+
+
+def count_a_removed_leader(self: RaftContext) -> bool:
+    return True
 
 
 def write_the_vote_without_fsync(self: DurableLog) -> None:
@@ -92,10 +129,11 @@ def let_an_empty_voter_vote(self: Election, request: VoteRequest) -> bool:
 
 
 def found_with_a_majority(self: Election) -> int:
-    return self._context.config.majority
+    return self._context.majority
 
 
 ORIGINAL_VOTE = Election._vote
+ORIGINAL_TRUNCATE = RaftLog.truncate_to
 ORIGINAL_COMMIT = RaftContext.commit
 ORIGINAL_HANDLE = RaftNode.handle
 ORIGINAL_STORE = Follower._store
@@ -107,7 +145,7 @@ MUTANTS = (
     Mutant("vote for a short log", 10, ((RaftLog, "is_behind", vote_for_a_short_log),)),
     Mutant(
         "commit an old epoch by counting",
-        100,
+        60,
         ((Leader, "_commit_what_a_majority_has", commit_an_old_epoch_by_counting),),
     ),
     Mutant(
@@ -123,8 +161,31 @@ MUTANTS = (
     ),
     Mutant("send before storing", 10, ((RaftNode, "handle", send_before_storing),)),
     Mutant("cut the log at every append", 20, ((Follower, "_store", cut_the_log_at_every_append),)),
-    Mutant("append without looking back", 10, ((RaftLog, "matches", append_without_looking_back),)),
-    Mutant("a majority is half", 10, ((QuorumConfig, "majority", property(a_majority_is_half)),)),
+    Mutant("append without looking back", 30, ((RaftLog, "matches", append_without_looking_back),)),
+    Mutant("a majority is half", 10, ((RaftContext, "majority", property(a_majority_is_half)),)),
+    Mutant(
+        "two changes at once",
+        50,
+        ((Membership, "_require_readiness", change_the_voters_at_any_time),),
+    ),
+    Mutant(
+        "a change before a commit in the epoch",
+        50,
+        ((Membership, "_require_readiness", change_the_voters_before_a_commit),),
+    ),
+    Mutant(
+        "voters count once they are committed",
+        100,
+        ((RaftContext, "voters", property(go_by_the_committed_voters)),),
+    ),
+    Mutant(
+        "truncated voters stay", 20, ((RaftLog, "truncate_to", keep_truncated_voters),), first=10
+    ),
+    Mutant(
+        "a removed leader counts itself",
+        50,
+        ((RaftContext, "is_counted", property(count_a_removed_leader)),),
+    ),
     Mutant(
         "write the vote without fsync",
         20,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from minikafka.consensus import Committed, Effect, Event, RaftNode
+from minikafka.lab.simulation.kit.run import SimulationFailed
 from tests.simulation.kit.canary import fingerprint_elsewhere
-from tests.simulation.kit.run import SimulationFailed
 from tests.simulation.raft.cluster import run_seed
 
 SEEDS = 150

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from minikafka.coordinator.transaction import TopicPartition
+from minikafka.lab.simulation.kit.invariants import InvariantViolated
+from minikafka.lab.simulation.kit.run import Outcome, traced
 from minikafka.testing.history import operations
 from minikafka.testing.history.checker import check_history
 from minikafka.testing.history.operations import Operation, Poll
-from tests.simulation.kit.invariants import InvariantViolated
-from tests.simulation.kit.run import Outcome, traced
 from tests.simulation.transactions.producers import Producer, Tried
 from tests.simulation.transactions.world import PLACES, Coordinator, Partition, World
 from tests.storage.transactional import committed_records

@@ -26,14 +26,14 @@ from minikafka.coordinator.transaction import (
     TransactionReply,
     TransactionShard,
 )
+from minikafka.lab.simulation.kit import world as kit
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.records import ControlType, parse_batch_header
 from minikafka.storage.disk import FileCache
 from minikafka.storage.errors import InvalidTransactionState, LogError
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
-from minikafka.testing.simulation.disk import MemoryDisk
-from tests.simulation.kit import world as kit
+from minikafka.storage.memory_disk import MemoryDisk
 
 START_MS = 1_700_000_000_000
 PLACES: tuple[TopicPartition, ...] = (("t", 0), ("t", 1), ("t", 2))

@@ -232,7 +232,7 @@ def test_properties_are_translated_to_client_options() -> None:
         ),
         (
             {"security_protocol": "SSL", "ssl_truststore_type": "JKS"},
-            "only PEM can be read",
+            "kafka.ssl.truststore.type='JKS' without a file; set ssl.truststore.location",
         ),
         (
             {"security_protocol": "SSL", "ssl_truststore_location": "/nowhere.pem"},

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from minikafka.protocol.errors import ErrorCode
 
-from ..group import Committer, Group, GroupType
+from ..group import CommittedPartitions, Committer, Group, GroupType
 from ..member_memory import MEMBER_OVERHEAD_BYTES, MemberShare
 from ..records import CommittedOffset
 from .records import GroupEntry, GroupMetadataMember, GroupMetadataValue
@@ -217,8 +217,10 @@ class ClassicGroup(Group):
     def protocol_type_name(self) -> str:
         return self.protocol_type or ""
 
-    def check_commit(self, by: Committer, api_version: int) -> ErrorCode:
-        del api_version
+    def check_commit(
+        self, by: Committer, api_version: int, partitions: CommittedPartitions
+    ) -> ErrorCode:
+        del api_version, partitions
         if by.epoch < 0 and self.is_in(GroupState.EMPTY):
             return ErrorCode.NONE  # a simple consumer, or an administrator who resets offsets
         error = self.check_generation(by.member_id, by.group_instance_id, by.epoch)
@@ -227,8 +229,10 @@ class ClassicGroup(Group):
             return ErrorCode.REBALANCE_IN_PROGRESS
         return error
 
-    def check_transactional_commit(self, by: Committer, api_version: int) -> ErrorCode:
-        del api_version
+    def check_transactional_commit(
+        self, by: Committer, api_version: int, partitions: CommittedPartitions
+    ) -> ErrorCode:
+        del api_version, partitions
         return self.check_generation(by.member_id, by.group_instance_id, by.epoch)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from minikafka.data_class import DataClass
 from minikafka.protocol.fields import Struct, array, int32, int64, octets, string
 from minikafka.protocol.schema import Message
 
@@ -40,8 +39,7 @@ class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
     members: list[GroupMetadataMember] = array(GroupMetadataMember)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEntry:
+class GroupEntry(DataClass):
     """A classic group; None is its tombstone."""
 
     group_id: str

@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple, Protocol, overload
 
 from .partitions import Partitions
 
@@ -95,10 +97,49 @@ class UniformAssignor:
             unassigned += draft.cut_to_quota(sum(partition_counts.values()), members)
             draft.spread(sorted(unassigned))
         else:
-            for topic_id, index in sorted(unassigned):
-                draft.give_to_least(readers[topic_id], topic_id, index)
+            draft.give_to_least(readers, sorted(unassigned))
             draft.balance(readers)
         return draft.target()
+
+
+class _Loads:
+    """Members by how many partitions they have; those with equally many in their own order.
+
+    Args:
+        load: of each member; changes are reported to `changed`.
+        member_ids: in order.
+        sign: -1 for those with the most first.
+    """
+
+    def __init__(self, load: Mapping[str, int], member_ids: Iterable[str], sign: int = 1) -> None:
+        self._load = load
+        self._sign = sign
+        self._order = {member_id: place for place, member_id in enumerate(member_ids)}
+        self._heap = [self._entry(member_id) for member_id in self._order]
+        heapq.heapify(self._heap)
+
+    def _entry(self, member_id: str) -> tuple[int, int, str]:
+        return self._sign * self._load[member_id], self._order[member_id], member_id
+
+    def changed(self, member_id: str) -> None:
+        """A member has more or fewer now; what the heap had about it is outdated."""
+        heapq.heappush(self._heap, self._entry(member_id))
+
+    @overload
+    def first(self) -> str: ...
+
+    @overload
+    def first(self, counts: Callable[[str], bool]) -> str | None: ...
+
+    def first(self, counts: Callable[[str], bool] | None = None) -> str | None:
+        """The first member that counts; one that does not comes back when it has `changed`."""
+        heap = self._heap
+        while heap:
+            load, _, member_id = heap[0]
+            if load == self._sign * self._load[member_id] and (counts is None or counts(member_id)):
+                return member_id
+            heapq.heappop(heap)
+        return None
 
 
 class _Draft:
@@ -147,8 +188,16 @@ class _Draft:
             self._give(member_id, topic_id, index)
             heapq.heapreplace(heap, (load + 1, member_id))
 
-    def give_to_least(self, member_ids: list[str], topic_id: bytes, index: int) -> None:
-        self._give(min(member_ids, key=self._load.__getitem__), topic_id, index)
+    def give_to_least(
+        self, readers: Mapping[bytes, list[str]], partitions: Iterable[tuple[bytes, int]]
+    ) -> None:
+        """Give each partition to the reader of its topic that has the fewest, the first of them."""
+        for topic_id, some in groupby(partitions, itemgetter(0)):
+            least = _Loads(self._load, readers[topic_id])
+            for _, index in some:
+                member_id = least.first()
+                self._give(member_id, topic_id, index)
+                least.changed(member_id)
 
     def balance(self, readers: Mapping[bytes, list[str]]) -> None:
         """Move partitions while that makes two readers of a topic more equal.
@@ -159,19 +208,25 @@ class _Draft:
         while has_moved:
             has_moved = False
             for topic_id, member_ids in readers.items():
-                while self._move_one(topic_id, member_ids):
-                    has_moved = True
+                has_moved |= self._balance_topic(topic_id, member_ids)
 
-    def _move_one(self, topic_id: bytes, member_ids: list[str]) -> bool:
-        least = min(member_ids, key=self._load.__getitem__)
-        holders = [one for one in member_ids if topic_id in self._assigned[one]]
-        most = max(holders, key=self._load.__getitem__, default=least)
-        if self._load[most] - self._load[least] < 2:
-            return False
-        index = max(self._assigned[most][topic_id])
-        self._remove(most, topic_id, index)
-        self._give(least, topic_id, index)
-        return True
+    def _balance_topic(self, topic_id: bytes, member_ids: list[str]) -> bool:
+        """Move partitions of one topic; whether any was moved."""
+        has_moved = False
+        fewest = _Loads(self._load, member_ids)
+        most = _Loads(self._load, member_ids, sign=-1)
+        while True:
+            giver = most.first(lambda one: topic_id in self._assigned[one])
+            taker = fewest.first()
+            if giver is None or self._load[giver] - self._load[taker] < 2:
+                return has_moved
+            index = max(self._assigned[giver][topic_id])
+            self._remove(giver, topic_id, index)
+            self._give(taker, topic_id, index)
+            for one in (giver, taker):
+                fewest.changed(one)
+                most.changed(one)
+            has_moved = True
 
     def _give(self, member_id: str, topic_id: bytes, index: int) -> None:
         self._assigned[member_id].setdefault(topic_id, set()).add(index)

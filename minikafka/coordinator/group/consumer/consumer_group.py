@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 from minikafka.protocol.errors import ErrorCode
 
-from ..group import Committer, Group, GroupType
+from ....data_class import replace
+from ..group import CommittedPartitions, Committer, Group, GroupType
 from ..member_memory import MEMBER_OVERHEAD_BYTES, MemberShare
 from ..records import CommittedOffset, Entry
 from .member import (
@@ -234,7 +234,10 @@ class ConsumerGroup(Group):
     def protocol_type_name(self) -> str:
         return "consumer"
 
-    def check_commit(self, by: Committer, api_version: int) -> ErrorCode:
+    def check_commit(
+        self, by: Committer, api_version: int, partitions: CommittedPartitions
+    ) -> ErrorCode:
+        del partitions
         if by.epoch < 0 and not self.members:
             return ErrorCode.NONE  # a simple consumer, or an administrator who resets offsets
         member = self.members.get(by.member_id)
@@ -242,8 +245,10 @@ class ConsumerGroup(Group):
             return ErrorCode.UNSUPPORTED_VERSION
         return self._check_epoch(member, by.epoch)
 
-    def check_transactional_commit(self, by: Committer, api_version: int) -> ErrorCode:
-        del api_version
+    def check_transactional_commit(
+        self, by: Committer, api_version: int, partitions: CommittedPartitions
+    ) -> ErrorCode:
+        del api_version, partitions
         if by.epoch < 0 and not self.members:
             return ErrorCode.NONE
         error = self._check_epoch(self.members.get(by.member_id), by.epoch)

@@ -13,11 +13,10 @@ The answer waits until everything it is based on is committed.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages import consumer_group_heartbeat
 
+from ....data_class import replace
 from ..classic.classic_group import ClassicGroup
 from ..context import ShardContext
 from ..effects import Ask

@@ -25,9 +25,9 @@ longer, or was removed from the group. So no partition is read by two members at
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from ....data_class import DataClass, replace
 from .partitions import NOTHING, Partitions, common, only, union, without
 from .records import (
     ClassicMetadata,
@@ -54,16 +54,14 @@ class MemberState(IntEnum):
     """Written by a later version: the member has to give up everything and join again."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicSupport:
+class ClassicSupport(DataClass):
     """What a member that speaks the classic protocol has sent in JoinGroup."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(DataClass):
     """What a member reads, and who it is."""
 
     instance_id: str | None = None
@@ -78,8 +76,7 @@ class Subscription:
     """None if the member speaks the consumer protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerMember:
+class ConsumerMember(DataClass):
     """One member; never changed in place, so that decisions can be made on a copy of the group.
 
     Attributes:
@@ -90,12 +87,12 @@ class ConsumerMember:
     """
 
     member_id: str
-    subscription: Subscription = field(default_factory=Subscription)
+    subscription: Subscription = Subscription()
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
-    assigned: Partitions = field(default_factory=lambda: NOTHING)
-    revoking: Partitions = field(default_factory=lambda: NOTHING)
+    assigned: Partitions = NOTHING
+    revoking: Partitions = NOTHING
 
     @property
     def is_classic(self) -> bool:

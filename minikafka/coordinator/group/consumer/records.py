@@ -9,8 +9,8 @@ was Kafka's before 4.1; it is read as nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from minikafka.data_class import DataClass
 from minikafka.protocol.fields import (
     Struct,
     array,
@@ -130,8 +130,7 @@ def _record(key: Message, key_version: int, value: Message | None) -> Record:
     return encode_versioned(key, key_version), stored
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEpochEntry:
+class GroupEpochEntry(DataClass):
     """The group epoch; a value of None is a tombstone, here and below."""
 
     group_id: str
@@ -141,8 +140,7 @@ class GroupEpochEntry:
         return _record(GroupKey(group_id=self.group_id), _GROUP, self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class SubscribedTopicsEntry:
+class SubscribedTopicsEntry(DataClass):
     """What Kafka stored about the subscribed topics before 4.1."""
 
     group_id: str
@@ -151,8 +149,7 @@ class SubscribedTopicsEntry:
         return _record(GroupKey(group_id=self.group_id), _TOPICS, None)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberEntry:
+class MemberEntry(DataClass):
     group_id: str
     member_id: str
     value: MemberValue | None
@@ -162,8 +159,7 @@ class MemberEntry:
         return _record(key, _MEMBER, self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetEpochEntry:
+class TargetEpochEntry(DataClass):
     group_id: str
     value: TargetValue | None
 
@@ -171,8 +167,7 @@ class TargetEpochEntry:
         return _record(GroupKey(group_id=self.group_id), _TARGET, self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetEntry:
+class TargetEntry(DataClass):
     """One member's part of the target assignment."""
 
     group_id: str
@@ -184,8 +179,7 @@ class TargetEntry:
         return _record(key, _TARGET_MEMBER, self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentEntry:
+class CurrentEntry(DataClass):
     group_id: str
     member_id: str
     value: CurrentValue | None
@@ -195,8 +189,7 @@ class CurrentEntry:
         return _record(key, _CURRENT, self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class RegexEntry:
+class RegexEntry(DataClass):
     group_id: str
     regex: str
     value: RegexValue | None

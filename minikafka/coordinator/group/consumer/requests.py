@@ -66,9 +66,14 @@ class ConsumerRequests:
 
     def _match_again(self, group: ConsumerGroup, names: Collection[str]) -> None:
         resolved: dict[str, frozenset[str]] = {}
+        gone = {name for name in names if self._context.topics.by_name(name) is None}
         for regex, before in group.regexes.items():
+            if not self._context.config.matches_topics:
+                resolved[regex] = before.topics - gone
+                self._context.match(group.group_id, regex)
+                continue
             matches = compile_regex(regex)
-            found = {name for name in names if self._context.topics.by_name(name) is not None}
+            found = frozenset(names) - gone
             resolved[regex] = before.topics - frozenset(names) | frozenset(filter(matches, found))
         self._changes.set_regex(group, resolved)
 

@@ -9,8 +9,8 @@ part of it (13), what each member has now (14), and the partitions whose share s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+from minikafka.data_class import DataClass
 from minikafka.protocol.fields import Struct, array, int8, int32, int64, string, uuid
 from minikafka.protocol.schema import Message
 
@@ -112,8 +112,7 @@ def _member_record(group_id: str, member_id: str, kind: int, value: Message | No
     return encode_versioned(MemberKey(group_id=group_id, member_id=member_id), kind), stored
 
 
-@dataclass(frozen=True, slots=True)
-class MemberEntry:
+class MemberEntry(DataClass):
     """A member's subscription; a value of None is a tombstone, here and below."""
 
     group_id: str
@@ -124,8 +123,7 @@ class MemberEntry:
         return _member_record(self.group_id, self.member_id, _MEMBER, self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEpochEntry:
+class GroupEpochEntry(DataClass):
     """The group epoch."""
 
     group_id: str
@@ -135,8 +133,7 @@ class GroupEpochEntry:
         return _group_record(self.group_id, _GROUP, self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetEntry:
+class TargetEntry(DataClass):
     """The epoch of the target assignment."""
 
     group_id: str
@@ -146,8 +143,7 @@ class TargetEntry:
         return _group_record(self.group_id, _TARGET, self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class TargetMemberEntry:
+class TargetMemberEntry(DataClass):
     """What a member is to have."""
 
     group_id: str
@@ -158,8 +154,7 @@ class TargetMemberEntry:
         return _member_record(self.group_id, self.member_id, _TARGET_MEMBER, self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentEntry:
+class CurrentEntry(DataClass):
     """What a member has."""
 
     group_id: str
@@ -170,8 +165,7 @@ class CurrentEntry:
         return _member_record(self.group_id, self.member_id, _CURRENT, self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class StateEntry:
+class StateEntry(DataClass):
     """The partitions whose share state exists."""
 
     group_id: str

@@ -25,7 +25,7 @@ from typing import ClassVar, NamedTuple
 
 from minikafka.protocol.errors import ErrorCode
 
-from ..group import Committer, Group, GroupType
+from ..group import CommittedPartitions, Committer, Group, GroupType
 from ..records import CommittedOffset, Entry
 from ..topics import Topic, Topics
 from .records import (
@@ -89,13 +89,17 @@ class ShareGroup(Group):
     def protocol_type_name(self) -> str:
         return "share"
 
-    def check_commit(self, by: Committer, api_version: int) -> ErrorCode:
+    def check_commit(
+        self, by: Committer, api_version: int, partitions: CommittedPartitions
+    ) -> ErrorCode:
         """Its offsets are in the share state."""
-        del by, api_version
+        del by, api_version, partitions
         return ErrorCode.GROUP_ID_NOT_FOUND
 
-    def check_transactional_commit(self, by: Committer, api_version: int) -> ErrorCode:
-        del by, api_version
+    def check_transactional_commit(
+        self, by: Committer, api_version: int, partitions: CommittedPartitions
+    ) -> ErrorCode:
+        del by, api_version, partitions
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:

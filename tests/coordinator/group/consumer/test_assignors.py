@@ -125,3 +125,15 @@ def test_range_sorts_static_members_by_instance_id_and_first() -> None:
 def test_nobody_gets_nothing(name: str) -> None:
     assert ASSIGNORS[name].assign({}, {}) == {}
     assert ASSIGNORS[name].assign({"P": spec()}, {}) == {"P": {}}
+
+
+def test_a_large_group_of_different_subscriptions_is_even() -> None:
+    """A thousand members, ten thousand partitions: done in one turn of the event loop."""
+    topics = [bytes([number]) * 16 for number in range(10)]
+    members = {f"m{number}": spec(*topics[: 9 + number % 2]) for number in range(1000)}
+    target = UniformAssignor().assign(members, dict.fromkeys(topics, 1000))
+    assert set(sizes(target).values()) == {10}
+    fewer = {one: members[one]._replace(current=target[one]) for one in sorted(members)[:500]}
+    again = UniformAssignor().assign(fewer, dict.fromkeys(topics, 1000))
+    assert set(sizes(again).values()) == {20}
+    assert all(target[one][t] <= again[one][t] for one in fewer for t in target[one])

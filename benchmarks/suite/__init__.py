@@ -1,0 +1,1 @@
+"""The side-by-side suite: what `python -m benchmarks suite` runs."""

@@ -1,0 +1,111 @@
+"""The loads of the parts: processes of their own, and checks that no record is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from minikafka_client import LATEST, TopicPartition
+from minikafka_client.sync import AdminClient
+
+from ..load.cluster_admin import create_topic
+from ..load.many_producers import WARM_UP_RECORDS, ManyJob, ManyProduced
+from ..processes import run_load
+from ..workload import Round
+from .servers import Served
+
+PARTITIONS: Final = 4
+
+
+def fill(
+    side: Served,
+    topic: str,
+    *,
+    records: int,
+    value_bytes: int,
+    name: str,
+    partitions: int = PARTITIONS,
+    replicas: int = 1,
+    producers: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    stored_before: int | None = None,
+) -> Round:
+    """Create a topic and fill it; returns its rate and the processor time of the servers.
+
+    Args:
+        side: where.
+        topic: a new one.
+        records: how many are timed.
+        value_bytes: the size of each.
+        name: the measures are called ``SIDE NAME`` (records per second) and ``SIDE NAME cpu``
+            (microseconds of the servers' processor time for each record).
+        partitions: of the topic.
+        replicas: of each partition.
+        producers: how many produce at once, in one process.
+        settings: of the producers, beside librdkafka's defaults.
+        stored_before: the topic is not new, and has so many records.
+
+    Raises:
+        RuntimeError: the topic has fewer records than were sent, or more.
+    """
+    if stored_before is None:
+        create_topic(side.bootstrap, topic, partitions, replicas)
+    job = ManyJob(
+        bootstrap=side.bootstrap,
+        topic=topic,
+        producers=producers,
+        records=records,
+        value_bytes=value_bytes,
+        settings=dict(settings or {}),
+    )
+    before = side.cpu_seconds()
+    produced = ManyProduced(**run_load("many_producers", asdict(job)))
+    spent = side.cpu_seconds() - before
+    sent = records + producers * WARM_UP_RECORDS
+    stored = count(side.bootstrap, topic, partitions) - (stored_before or 0)
+    if stored != sent:
+        raise RuntimeError(f"{side.name}: sent {sent} records, topic {topic} has {stored}")
+    return {
+        f"{side.name} {name}": records / produced.seconds,
+        f"{side.name} {name} cpu": 1e6 * spent / sent,
+    }
+
+
+def count(bootstrap: str, topic: str, partitions: int) -> int:
+    """How many records a topic has, by its end offsets."""
+    keys = [TopicPartition(topic, partition) for partition in range(partitions)]
+    with AdminClient(bootstrap) as admin:
+        found = admin.list_offsets(dict.fromkeys(keys, LATEST))
+    return sum(one.offset for one in found.values())
+
+
+def drain(side: Served, topic: str, *, records: int, name: str, partitions: int) -> Round:
+    """Read all of a topic; returns the rate and the processor time of the servers.
+
+    Args:
+        side: where.
+        topic: an existing one.
+        records: how many it has.
+        name: of the measures, as for `fill`.
+        partitions: of the topic.
+    """
+    job = {
+        "bootstrap": side.bootstrap,
+        "topic": topic,
+        "partitions": partitions,
+        "records": records,
+    }
+    before = side.cpu_seconds()
+    consumed = run_load("consume", job)
+    spent = side.cpu_seconds() - before
+    return {
+        f"{side.name} {name}": consumed["records"] / consumed["seconds"],
+        f"{side.name} {name} cpu": 1e6 * spent / consumed["records"],
+    }
+
+
+def drop(side: Served, topic: str) -> None:
+    """Delete a topic, so that its pages are not in the way of the next one."""
+    with AdminClient(side.bootstrap) as admin:
+        admin.delete_topics([topic])

@@ -1,0 +1,1 @@
+"""Security that needs files, sockets or settings: TLS contexts, SASL, authorization, quotas."""

@@ -1,0 +1,1 @@
+"""Streams groups (KIP-1071): the instances of one Kafka Streams application."""

@@ -1,0 +1,1 @@
+"""The pure floors of the broker under a simulated clock, network and disks."""

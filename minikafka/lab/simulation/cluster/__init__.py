@@ -1,0 +1,1 @@
+"""Brokers' real replicas and controllers in a simulated cluster."""

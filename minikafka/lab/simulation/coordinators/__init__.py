@@ -1,0 +1,1 @@
+"""The real coordinators of groups and transactions, on nodes of a simulated cluster."""

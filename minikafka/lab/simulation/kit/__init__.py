@@ -1,0 +1,1 @@
+"""What simulations share: a clock, a network, and what has to hold."""

@@ -1,0 +1,1 @@
+"""The metadata quorum in a simulated cluster."""

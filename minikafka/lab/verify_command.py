@@ -1,0 +1,134 @@
+"""``minikafka lab verify``: random scenarios of all promises against any cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from ..cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, CommandFailed
+from ..cli.output import Progress, is_terminal, note, reader_may_leave
+from .command_files import check_writable, write_report
+from .engines import quiet
+from .report import Lab
+from .runner import EngineResult
+
+if TYPE_CHECKING:
+    from .processes.verify import Progress as Step
+    from .processes.verify import Verification
+
+
+class CannotVerify(CommandFailed):
+    """The cluster cannot be used, or a hook fails."""
+
+    exit_code = EXIT_USAGE
+
+
+@click.command("verify")
+@click.option("--bootstrap", required=True, envvar="MINIKAFKA_BOOTSTRAP", metavar="HOST:PORT")
+@click.option(
+    "--on",
+    "hooks",
+    multiple=True,
+    metavar="ACTION=COMMAND",
+    help="What kills, stops, starts, pauses, resumes, isolates or heals a {node}; repeatable.",
+)
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), default=2.0, show_default=True)
+@click.option("--runs", "runs_max", type=click.IntRange(1), help="End after so many runs.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Which scenarios are drawn.")
+@click.option(
+    "--count",
+    type=click.Choice(("plain", "spark")),
+    default="plain",
+    show_default=True,
+    help="spark: the Spark audit job counts all topics once more, and both must agree.",
+)
+@click.option("--json", "json_path", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--html", "html_path", type=click.Path(path_type=Path))
+def command(
+    bootstrap: str,
+    hooks: Sequence[str],
+    minutes: float,
+    runs_max: int | None,
+    seed: int,
+    count: Literal["plain", "spark"],
+    json_path: Path | None,
+    html_path: Path | None,
+) -> None:
+    r"""Attack a cluster of any make, and judge it by the promises of Kafka.
+
+    Real clients run the scenarios of the claims, for some minutes. What can go wrong is what --on
+    has a command for; without any, connections are cut and clients are killed. What a command does
+    has to be undone by another: kill needs start, pause needs resume, isolate needs heal.
+
+    \b
+    For example, three brokers in containers:
+      minikafka lab verify --bootstrap localhost:9092 --minutes 10 \
+        --on kill='docker kill kafka-{node}' --on start='docker start kafka-{node}' \
+        --on pause='docker pause kafka-{node}' --on resume='docker unpause kafka-{node}'
+
+    Topics and groups whose names begin with lab- are made, and deleted.
+
+    Exit codes: 0 no promise was broken, 1 one was, 2 the cluster or a command of --on failed.
+    """
+    check_writable(json_path, html_path)
+    from .processes.target import CannotError
+    from .processes.verify import engine_for, verify
+    from .processes.verify_target import Hooks
+
+    try:
+        engine = engine_for("verify", bootstrap=bootstrap, hooks=Hooks.parse(hooks))
+    except ValueError as error:
+        raise CannotVerify(str(error)) from None
+    except CannotError as error:
+        raise CannotVerify(f"{bootstrap} cannot be used: {error}") from None
+    bar = Progress("verify", None, is_bytes=False)
+
+    def progress(step: Step) -> None:
+        if is_terminal(sys.stderr):
+            bar.update(step.runs, f"{step.breaches} broken; {step.scenario}")
+
+    try:
+        with bar, quiet():
+            found = verify(
+                engine,
+                seconds=minutes * 60,
+                runs_max=runs_max,
+                seed=seed,
+                count=count,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        note("interrupted; topics that begin with lab- may be left")
+        sys.exit(EXIT_INTERRUPTED)
+    finally:
+        engine.close()
+    _write(found, engine.version, json_path, html_path)
+    with reader_may_leave():
+        click.echo(f"{found.runs} runs of {len(found.found)} cells in {found.seconds:.0f} s")
+        for breach in found.breaches:
+            click.echo(f"BROKEN {breach.promise}: {breach.text} ({breach.scenario})")
+        for failure in found.failures:
+            note(f"not judged: {failure}")
+    if found.exit_code == EXIT_USAGE:
+        raise CannotVerify(f"{bootstrap} could not be judged; see above")
+    if not found.breaches:
+        click.echo("no promise was broken")
+    sys.exit(found.exit_code)
+
+
+def _write(
+    found: Verification, version: str, json_path: Path | None, html_path: Path | None
+) -> None:
+    if json_path is None and html_path is None:
+        return
+    result = EngineResult("verify", version, found.found, seconds=found.seconds)
+    lab = Lab([result], seconds=found.seconds)
+    document = lab.document(lambda _: {}, lambda scenario, _: scenario) | {
+        "breaches": [one._asdict() for one in found.breaches],
+        "failures": found.failures,
+    }
+    write_report(document, json_path, html_path)
