@@ -79,6 +79,18 @@ class LeaderEpochCache:
         entries.append((epoch, start_offset))
         self.is_dirty = True
 
+    def prepend(self, older: "LeaderEpochCache") -> None:
+        """Put the epochs of records below the first entry before it.
+
+        An epoch above the first one cannot be older: it is ignored.
+        """
+        entries = self.entries
+        added = [one for one in older.entries if not entries or one[0] <= entries[0][0]]
+        if added and entries and added[-1][0] == entries[0][0]:
+            del entries[0]  # the same epoch began earlier
+        entries[:0] = added
+        self.is_dirty = self.is_dirty or bool(added)
+
     def epoch_for(self, offset: int) -> int:
         """Epoch of the record at `offset`, -1 when it is below the first entry."""
         index = bisect_right(self.entries, offset, key=_start_offset_of)

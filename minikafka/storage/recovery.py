@@ -144,7 +144,7 @@ class RecoveredDirectory:
             )
             self.is_changed = True
         end_offset = self.segments[-1].next_offset
-        self._complete_epochs(end_offset)
+        self._complete_epochs(log_start_offset, end_offset)
         if self.snapshots.keep(0, end_offset):  # before other batches get those offsets
             disk.sync_directory(self._directory)
 
@@ -236,19 +236,36 @@ class RecoveredDirectory:
             return
         self.leader_epochs = LeaderEpochCache(list(self._known_epochs.entries))
 
-    def _complete_epochs(self, end_offset: int) -> None:
-        """Cut the epochs where the log ends; if the file was lost, take them from all batches."""
+    def _complete_epochs(self, log_start_offset: int, end_offset: int) -> None:
+        """Take what the file does not say from the batches; cut the epochs where the log ends."""
         known = self._known_epochs
         if known is None:
-            self.leader_epochs = epochs = LeaderEpochCache()
-            for segment in self.segments:
-                for _, header in walk_headers(segment.file, 0, segment.size_bytes):
-                    if header.partition_leader_epoch > epochs.latest_epoch:
-                        epochs.assign(header.partition_leader_epoch, header.base_offset)
+            self.leader_epochs = self._epochs_of_batches(0)
         self.leader_epochs.truncate_from_end(end_offset)
+        entries = self.leader_epochs.entries
+        first_known = entries[0][1] if entries else end_offset
+        if known is not None and log_start_offset < first_known:
+            # The file may be newer than the checkpoint with the log start offset: then it has
+            # forgotten epochs of records that come back now.
+            found = self._epochs_of_batches(log_start_offset, first_known)
+            self.leader_epochs.prepend(found)
         known_entries = known.entries if known is not None else []
         self.leader_epochs.is_dirty = self.leader_epochs.entries != known_entries
         self.leader_epochs.is_unsynced = known is not None  # the last process may not have synced
+
+    def _epochs_of_batches(self, first: int, end: int | None = None) -> LeaderEpochCache:
+        """The epochs of the batches with offsets in [first, end)."""
+        epochs = LeaderEpochCache()
+        for segment in self.segments:
+            if segment.next_offset <= first:
+                continue
+            for _, header in walk_headers(segment.file, 0, segment.size_bytes):
+                if end is not None and header.base_offset >= end:
+                    return epochs
+                epoch = header.partition_leader_epoch
+                if epoch > epochs.latest_epoch and header.next_offset > first:
+                    epochs.assign(epoch, header.base_offset)
+        return epochs
 
 
 def finish_swap(files: FileCache, directory: str, swap_name: str, names: Iterable[str]) -> None:

@@ -118,7 +118,8 @@ class SegmentScan:
         self._file: Final = file
         self._index: Final = index
         self._size_bytes: Final = size_bytes
-        self._offset_limit: Final = offset_limit
+        past_segment = base_offset + RELATIVE_OFFSET_MAX + 1
+        self._offset_limit: Final = min(past_segment, offset_limit or past_segment)
         self._last_epoch = last_epoch
         self._gaps_allowed: Final = gaps_allowed
         self._known_epochs: Final = known_epochs
@@ -195,9 +196,9 @@ class SegmentScan:
         expected = self.next_offset
         if header.base_offset < expected:
             return f"base offset {header.base_offset} after offset {expected - 1}"
-        if self._offset_limit is not None and header.next_offset > self._offset_limit:
+        if header.next_offset > self._offset_limit:
             return (
-                f"last offset {header.last_offset}, but the next segment begins at "
+                f"last offset {header.last_offset}, but the segment ends before offset "
                 f"{self._offset_limit}"
             )
         epoch = header.partition_leader_epoch
@@ -280,7 +281,7 @@ class SegmentScan:
             or header.base_offset <= self.next_offset
             or header.base_offset - self.next_offset > RELATIVE_OFFSET_MAX
             or header.partition_leader_epoch < self._last_epoch
-            or (self._offset_limit is not None and header.next_offset > self._offset_limit)
+            or header.next_offset > self._offset_limit
             or batch_crc(self._file, position, header.size_bytes) != header.crc
         ):
             return None

@@ -23,7 +23,13 @@ from minikafka.protocol.records.errors import CorruptBatchError
 from minikafka.protocol.records.record import Record, decode_records
 from minikafka.storage.disk import Buffer, DiskFile, FileCache, FileSlice
 from minikafka.storage.file_names import LOG_SUFFIX, offset_name
-from minikafka.storage.index import DamagedIndex, IndexEntry, SparseIndex, TimestampEntry
+from minikafka.storage.index import (
+    RELATIVE_OFFSET_MAX,
+    DamagedIndex,
+    IndexEntry,
+    SparseIndex,
+    TimestampEntry,
+)
 from minikafka.storage.leader_epochs import LeaderEpochCache
 from minikafka.storage.scan import DamagedSegment, verify, walk_headers
 
@@ -654,13 +660,21 @@ class Segment:
         """Rebuild the index from the batch headers.
 
         Raises:
-            DamagedSegment, OSError: see `walk_headers`; the index is unchanged, because recovery
-                needs it to find intact batches behind the damage.
+            DamagedSegment, OSError: see `walk_headers`, or a batch's offset is too high for this
+                segment; the index is unchanged, because recovery needs it to find intact batches
+                behind the damage.
         """
         old = self.index.set_aside()
         self.begin_rebuild()
         try:
-            for position, header in walk_headers(self.file, 0, self.size_bytes):
+            for position, header in walk_headers(self.file, 0, self.size_bytes, self.base_offset):
+                if header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+                    raise DamagedSegment(
+                        f"{self.path}: the batch at {position} says offsets {header.base_offset} "
+                        f"to {header.last_offset}, too high for this segment",
+                        self.path,
+                        position,
+                    )
                 self.note_batches(position, (header,), index_interval_bytes)
         except DamagedSegment:
             self.index.take_back(old)

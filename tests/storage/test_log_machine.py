@@ -54,6 +54,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log_start = 0
         self.log_end = 0
         self.synced_end = 0  # everything below was flushed and acknowledged as such
+        self.known_from = 0  # of the records below nothing is known: they were deleted, then harmed
         # Per producer: (sequence, count, offset) of what it sent.
         self.sequences: dict[int, list[tuple[int, int, int]]] = {7: [], 8: [], 9: []}
         self.value_count = 0
@@ -218,6 +219,15 @@ class LogMachine(RuleBasedStateMachine):
         self.disk.crash()
         self.open()
 
+    @rule(draw=st.data())
+    def kill_before_the_log_start_is_written(self, draw: st.DataObject) -> None:
+        """Records that were deleted lately come back, as far as their segments are still there."""
+        first = max(self.log.segments[0].base_offset, self.known_from)
+        self.log_start = draw.draw(st.integers(min(first, self.log_start), self.log_start))
+        self.disk.crash()
+        self.open()
+        self.log_start = self.log.log_start_offset
+
     @rule()
     def restart(self) -> None:
         self.log.close()
@@ -229,6 +239,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def lose_power(self) -> None:
         """Flushed records survive; of the others, a prefix per segment may."""
+        self.known_from = self.log_start
         self.disk.crash(power_loss=True)
         self.open()
         assert self.log.log_end_offset >= self.synced_end
@@ -361,6 +372,7 @@ class LogMachine(RuleBasedStateMachine):
         self.check_all_but_one_batch()
 
     def check_all_but_one_batch(self) -> None:
+        self.known_from = self.log_start
         survived = {record.offset: record.value for record in read_records(self.log)}
         for offset, value in survived.items():
             assert value == self.records[offset].encode()

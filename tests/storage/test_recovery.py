@@ -272,6 +272,24 @@ def test_an_epoch_below_the_log_start_is_not_damage() -> None:
     assert log.quarantined == ()
 
 
+@pytest.mark.parametrize("kept", [0, 1, 3, 5])
+def test_epochs_forgotten_further_than_the_log_start_that_survived(kept: int) -> None:
+    """Two checkpoints are written at different times: the epochs may know of a later start."""
+    under_test = LogUnderTest()
+    for epoch in (1, 1, 2, 2, 5, 5):
+        under_test.append("a", leader_epoch=epoch)
+    under_test.log.high_watermark = 6
+    under_test.log.advance_log_start_offset(5)
+    under_test.append("b", leader_epoch=6)  # writes the file of the epochs
+    under_test.log.flush()
+    log = under_test.kill(log_start_offset=kept, recovery_point=7)
+    assert [record.offset for record in read_records(log)] == list(range(kept, 7))
+    assert [log.leader_epochs.epoch_for(offset) for offset in range(kept, 7)] == (
+        [1, 1, 2, 2, 5, 5, 6][kept:]
+    )
+    assert log.is_offline is None
+
+
 def test_an_offset_beyond_the_next_segment_is_damage() -> None:
     under_test = log_of(3)
     under_test.log.roll(NOW_MS)
@@ -279,6 +297,21 @@ def test_an_offset_beyond_the_next_segment_is_damage() -> None:
     set_field(under_test, 2, 0, (2 + 2**20).to_bytes(8, "big"))
     under_test.config = LogUnderTest(cleanup_compact=True).config
     assert values_by_offset(under_test.open()) == all_but(5, 2)
+
+
+@pytest.mark.parametrize("is_compact", [False, True])
+@pytest.mark.parametrize("recovery_point", [0, 3])
+@pytest.mark.parametrize("bit", [31, 40, 62])
+def test_an_offset_too_high_for_its_segment_is_damage(
+    bit: int, recovery_point: int, is_compact: bool
+) -> None:
+    under_test = LogUnderTest(index_interval_bytes=1)
+    under_test.append_many(3)
+    set_field(under_test, 2, 0, (2 + 2**bit).to_bytes(8, "big"))
+    under_test.config = LogUnderTest(cleanup_compact=is_compact, index_interval_bytes=1).config
+    log = under_test.open(recovery_point=recovery_point)
+    assert values_by_offset(log) == all_but(3, 2)
+    assert log.log_end_offset < 2**31
 
 
 def test_the_offset_of_a_segments_first_batch() -> None:

@@ -319,9 +319,23 @@ class Stage:
         self.wait_until(is_whole, "replicas are not in sync")
 
     def _find_addresses(self) -> dict[int, str]:
-        asked = metadata.Request(topics=[])
-        answer = self.ask(asked, _METADATA_VERSION, metadata.Response)
-        return {one.node_id: f"{one.host}:{one.port}" for one in answer.brokers}
+        """Where the target's nodes are; one that has just started may not be known at once.
+
+        Raises:
+            CannotError: some stay unknown.
+        """
+        found: dict[int, str] = {}
+
+        def are_all_known() -> bool:
+            asked = metadata.Request(topics=[])
+            answer = self.ask(asked, _METADATA_VERSION, metadata.Response)
+            found.clear()
+            found.update({one.node_id: f"{one.host}:{one.port}" for one in answer.brokers})
+            return found.keys() >= set(self.target.nodes)
+
+        nodes = ", ".join(str(node) for node in sorted(self.target.nodes))
+        self.wait_until(are_all_known, f"no broker knows all of the nodes {nodes}")
+        return found
 
     def ends(self) -> dict[int, int]:
         """The end of each partition, when all is calm.
