@@ -1,4 +1,4 @@
-"""Five thousand partitions: what a clean stop costs, and the start after it."""
+"""Ten thousand partitions: what a clean stop costs, and the start after it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..load.partitions import PartitionsJob, fill_partitions
 from ..processes import broker, check_stop
 from ..workload import Figure, Round, Run, Workload
 
-TOPICS = 50
+TOPICS = 100
 PARTITIONS = 100
 
 
@@ -38,7 +38,7 @@ def measure(run: Run) -> Iterator[Round]:
 
 WORKLOAD = Workload(
     name="clean-restart",
-    measures="5,000 partitions (50 topics), a record written to each, SIGTERM, start on the same "
+    measures="10,000 partitions (100 topics), a record written to each, SIGTERM, start on the same "
     "directory with a warm page cache.",
     function=measure,
     figures=(

@@ -138,8 +138,12 @@ class FlushWork(DataClass):
     directories: tuple[str, ...]
     segments: tuple[tuple[Segment, int], ...]
 
-    def run(self) -> None:
+    def run(self, synced: set[str] | None = None) -> None:
         """Sync everything; the only slow part, and the only one that any thread may run.
+
+        Args:
+            synced: Directories that were synced after this was prepared, by works of other logs;
+                this one's are added.
 
         Raises:
             OSError: the disk failed: call `Log.fail` with it.
@@ -152,7 +156,10 @@ class FlushWork(DataClass):
         for path in self.paths:
             self.disk.open(path).fsync()
         for directory in self.directories:
-            self.disk.sync_directory(directory)
+            if synced is None or directory not in synced:
+                self.disk.sync_directory(directory)
+        if synced is not None:
+            synced.update(self.directories)
 
 
 def _guarded(

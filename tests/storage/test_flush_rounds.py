@@ -2,6 +2,7 @@
 
 from minikafka.storage.log import SEGMENTS_PER_FLUSH_MAX
 from tests.storage.batches import NOW_MS, LogUnderTest
+from tests.storage.directories import DirectoryUnderTest, append
 
 
 def test_a_flush_opens_few_files_however_many_segments_there_are() -> None:
@@ -46,3 +47,28 @@ def test_an_append_during_a_flush_is_flushed_after_flush_ms() -> None:
     assert log.flush_is_due(NOW_MS + 2500)
     log.flush()
     assert not log.flush_is_due(NOW_MS + 9999)
+
+
+def test_logs_that_are_flushed_together_sync_their_common_directory_once() -> None:
+    under_test = DirectoryUnderTest()
+    logs = [under_test.create("t", number) for number in range(3)]
+    works = []
+    for log in logs:
+        append(log, 1)
+        work = log.prepare_flush()
+        assert work is not None
+        works.append(work)
+    directories: list[str] = []
+
+    def note(operation: str, path: str) -> None:
+        if operation == "sync_directory":
+            directories.append(path)
+
+    under_test.disk.fault = note
+    synced: set[str] = set()
+    for work in works:
+        work.run(synced)
+    assert sorted(directories) == ["root", "root/t-0", "root/t-1", "root/t-2"]
+    under_test.disk.crash(power_loss=True)
+    directory = under_test.open()
+    assert [directory.logs["t", number].log_end_offset for number in range(3)] == [1, 1, 1]

@@ -166,11 +166,15 @@ def _last_work(log: Log) -> FlushWork | None:
 
 
 def _run_all(works: list[tuple[Log, FlushWork]]) -> list[OSError | None]:
-    """Run all of them in this thread; returns how each failed."""
+    """Run all of them in this thread; returns how each failed.
+
+    They have all been prepared, so one sync of the directory that they have in common is enough.
+    """
     failures: list[OSError | None] = []
+    synced: set[str] = set()
     for _, work in works:
         try:
-            work.run()
+            work.run(synced)
             failures.append(None)
         except OSError as error:
             failures.append(error)
