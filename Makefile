@@ -167,7 +167,7 @@ format-check: $(DEV_ENV)
 	$(BIN)/ruff format --check
 
 mypy: $(DEV_ENV)
-	$(BIN)/mypy $(wildcard minikafka client spark_connector tests benchmarks/*.py examples)
+	$(BIN)/mypy $(wildcard minikafka client spark_connector tests benchmarks examples)
 
 # Unlike the others pyright keeps no cache, so it runs only when a file has changed.
 pyright: .cache/pyright-passed

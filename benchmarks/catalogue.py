@@ -5,7 +5,7 @@ from __future__ import annotations
 from .workload import Workload
 from .workloads import (
     acl_latency,
-    beside_apache,
+    beside,
     clean_restart,
     client_consume,
     client_import,
@@ -52,8 +52,9 @@ WORKLOADS: tuple[Workload, ...] = (
     consume.WORKLOAD,
     produce_latency.WORKLOAD,
     acl_latency.WORKLOAD,
-    beside_apache.LATENCY,
-    beside_apache.PRODUCE,
+    beside.LATENCY,
+    beside.PRODUCE,
+    beside.LATENCY_BESIDE_KFAKE,
     quota_accuracy.WORKLOAD,
     startup.WORKLOAD,
     many_partitions.WORKLOAD,

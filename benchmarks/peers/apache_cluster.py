@@ -32,7 +32,7 @@ class ApacheCluster:
 
     def __init__(self, folder: Path, nodes: int = 3) -> None:
         require_java()
-        from tests.peers.apache_kafka import free_ports
+        from minikafka.lab.processes.java import free_ports
 
         self._folder = folder
         ports = free_ports(2 * nodes)

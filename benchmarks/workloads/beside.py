@@ -1,14 +1,17 @@
-"""One broker of ours and one of Apache Kafka, by turns under the same load."""
+"""One broker of ours and one of another make, by turns under the same load."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Final
 
-from ..peers import APACHE, ECHO, OURS
+from ..peers import APACHE, ECHO, KFAKE, OURS
 from ..peers.apache_kafka import apache_kafka
+from ..peers.kfake import kfake
 from ..processes import broker, cpu_seconds, peer, server_of
 from ..raw_client import RawClient, produce_request
 from ..workload import Figure, Round, Run, Workload
@@ -23,25 +26,31 @@ RECORDS = {100: 1_000_000, 1000: 300_000}
 _RECORD_OVERHEAD_BYTES = 10
 _ROUNDS_KEPT = 2
 
+_OTHERS: Final[Mapping[str, Callable[[Path], AbstractContextManager[str]]]] = {
+    APACHE: apache_kafka,
+    KFAKE: kfake,
+}
+"""How to run them."""
+
 
 @contextmanager
-def both(folder: Path) -> Generator[dict[str, str]]:
-    """The bootstrap addresses of both brokers, which run during a block."""
+def both(folder: Path, other: str) -> Generator[dict[str, str]]:
+    """The bootstrap addresses of ours and of another one, which run during a block."""
     with ExitStack() as stack:
         yield {
             OURS: stack.enter_context(broker(folder / "ours")).bootstrap,
-            APACHE: stack.enter_context(apache_kafka(folder / "apache")),
+            other: stack.enter_context(_OTHERS[other](folder / "other")),
         }
 
 
 # --- latency -------------------------------------------------------------------------------------
 
 
-def measure_latency(run: Run) -> Iterator[Round]:
+def measure_latency(other: str, run: Run) -> Iterator[Round]:
     """Blocks of requests to the three servers by turns, over one connection each."""
     with ExitStack() as stack:
         folder = stack.enter_context(run.fresh_folder())
-        addresses = stack.enter_context(both(folder))
+        addresses = stack.enter_context(both(folder, other))
         echo = stack.enter_context(peer("echo", folder)).address
         request = produce_request(TOPIC, 0, b"x" * LATENCY_VALUE_BYTES)
         clients: dict[str, tuple[RawClient, int]] = {}
@@ -71,24 +80,35 @@ def _latencies(
     return found
 
 
+def _latency_figures(other: str, *, has_targets: bool) -> tuple[Figure, ...]:
+    p50, p99, echo = (0.6, 0.3, 4.0) if has_targets else (None, None, None)
+    return (
+        Figure(name=f"p50 over {other}", unit="x", of=OURS, per=other, at_most=p50),
+        Figure(
+            name=f"p99 over {other}", unit="x", of=f"{OURS} p99", per=f"{other} p99", at_most=p99
+        ),
+        Figure(name="p50 over echo", unit="x", of=OURS, per=ECHO, at_most=echo),
+        *(Figure(name=f"{name} p50", unit="us", of=name) for name in (OURS, other, ECHO)),
+        *(Figure(name=f"{name} p99", unit="us", of=f"{name} p99") for name in (OURS, other)),
+    )
+
+
 LATENCY = Workload(
     name="latency-beside-apache",
     measures="One record of 100 bytes per request, acks=1, from a blocking socket with pre-encoded "
     "requests, beside Apache Kafka 4.4 with 1 GB (warmed by 20,000 requests) and an echo in trio.",
-    function=measure_latency,
-    figures=(
-        Figure(name="p50 over Apache Kafka", unit="x", of=OURS, per=APACHE, at_most=0.6),
-        Figure(
-            name="p99 over Apache Kafka",
-            unit="x",
-            of=f"{OURS} p99",
-            per=f"{APACHE} p99",
-            at_most=0.3,
-        ),
-        Figure(name="p50 over echo", unit="x", of=OURS, per=ECHO, at_most=4.0),
-        *(Figure(name=f"{name} p50", unit="us", of=name) for name in (OURS, APACHE, ECHO)),
-        *(Figure(name=f"{name} p99", unit="us", of=f"{name} p99") for name in (OURS, APACHE)),
-    ),
+    function=partial(measure_latency, APACHE),
+    figures=_latency_figures(APACHE, has_targets=True),
+    rounds=5,
+)
+
+LATENCY_BESIDE_KFAKE = Workload(
+    name="latency-beside-kfake",
+    measures="One record of 100 bytes per request, acks=1, from a blocking socket with pre-encoded "
+    "requests, beside kfake of franz-go, which is written in Go and keeps everything in memory, and "
+    "an echo in trio.",
+    function=partial(measure_latency, KFAKE),
+    figures=_latency_figures(KFAKE, has_targets=False),
     rounds=5,
 )
 
@@ -101,7 +121,7 @@ def measure_produce(run: Run) -> Iterator[Round]:
     room = sum(
         run.scaled(records) * (size + _RECORD_OVERHEAD_BYTES) for size, records in RECORDS.items()
     )
-    with run.fresh_folder(2 * _ROUNDS_KEPT * room) as folder, both(folder) as addresses:
+    with run.fresh_folder(2 * _ROUNDS_KEPT * room) as folder, both(folder, APACHE) as addresses:
         servers = {name: server_of(address) for name, address in addresses.items()}
         topics = iter(range(1_000_000))
 
