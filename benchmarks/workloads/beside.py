@@ -105,7 +105,7 @@ LATENCY = Workload(
 LATENCY_BESIDE_KFAKE = Workload(
     name="latency-beside-kfake",
     measures="One record of 100 bytes per request, acks=1, from a blocking socket with pre-encoded "
-    "requests, beside kfake of franz-go, which is written in Go and keeps everything in memory, and "
+    "requests, beside kfake of franz-go, which is written in Go and keeps all in memory, and "
     "an echo in trio.",
     function=partial(measure_latency, KFAKE),
     figures=_latency_figures(KFAKE, has_targets=False),
