@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minikafka.coordinator.transaction.effects import Ask, Reply, TransactionReply
+from minikafka.coordinator.transaction.effects import AddPartitions, Ask, Reply, TransactionReply
 from minikafka.coordinator.transaction.shard import TransactionShard
 from minikafka.coordinator.transaction.states import TransactionEntry
 from minikafka.storage.log import Log
@@ -29,6 +29,19 @@ def answer_before_the_commit(
         self._effects.append(Reply(asker.token, reply))
         asker = None
     _write(self, transactional_id, entry, asker, reply)
+
+
+def tell_before_the_commit(
+    self: Any,
+    transactional_id: str,
+    entry: TransactionEntry | None,
+    asker: Ask | None = None,
+    reply: TransactionReply | None = None,
+) -> None:
+    """Only AddPartitions is answered early."""
+    is_early = asker is not None and isinstance(asker.command, AddPartitions)
+    write = answer_before_the_commit if is_early else _write
+    write(self, transactional_id, entry, asker, reply)
 
 
 def is_any_epoch_current(self: TransactionEntry, producer_id: int, _: int) -> bool:
@@ -90,6 +103,11 @@ MUTANTS = (
             (TransactionState, "verify", verify_unless_open),
             (ProducerStateManager, "check_transaction", check_unless_open),
         ),
+    ),
+    Mutant(
+        "a partition is told that it was added before that is committed",
+        SEEDS,
+        ((TransactionShard, "_write", tell_before_the_commit),),
     ),
     Mutant(
         "a coordinator that was cut off answers from memory",
