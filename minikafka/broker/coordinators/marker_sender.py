@@ -203,7 +203,7 @@ class MarkerSender:
         if not self._new or len(self._begun) >= _DECISIONS_AT_ONCE_MAX:
             return None
         found = self._new.popleft()
-        return _Decision(found) if type(found) is _Sent else found
+        return _Decision(found) if isinstance(found, _Sent) else found
 
     def _abort_sleep(self, _: object) -> trio.lowlevel.Abort:
         self._sleeper = None

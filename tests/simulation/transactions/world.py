@@ -136,8 +136,11 @@ class Coordinator:
             shard = self._cut_off
 
         def reply(found: TransactionReply) -> None:
-            is_added = isinstance(command, AddPartitions) and not command.verifies_only
-            if is_added and found.error_code is ErrorCode.NONE:
+            if (
+                isinstance(command, AddPartitions)
+                and not command.verifies_only
+                and found.error_code is ErrorCode.NONE
+            ):
                 self._note_added(command)
             self._world.send(lambda: answer(found))
 
