@@ -14,6 +14,7 @@ from tests.simulation.kit.mutants import Mutant, always
 from tests.simulation.transactions.world import Coordinator
 
 _write = TransactionShard._write
+_apply = TransactionShard._apply
 _verify = TransactionState.verify
 _check = ProducerStateManager.check_transaction
 
@@ -42,6 +43,17 @@ def tell_before_the_commit(
     is_early = asker is not None and isinstance(asker.command, AddPartitions)
     write = answer_before_the_commit if is_early else _write
     write(self, transactional_id, entry, asker, reply)
+
+
+def keep_the_completion(self: Any, transactional_id: str, entry: TransactionEntry | None) -> None:
+    kept = dict(self._completions)
+    _apply(self, transactional_id, entry)
+    self._completions.update(kept)
+
+
+def complete_unmarked(self: Any, entry: TransactionEntry) -> None:
+    if not self._writes.of(entry.transactional_id):
+        self._complete(entry)
 
 
 def is_any_epoch_current(self: TransactionEntry, producer_id: int, _: int) -> bool:
@@ -108,6 +120,16 @@ MUTANTS = (
         "a partition is told that it was added before that is committed",
         SEEDS,
         ((TransactionShard, "_write", tell_before_the_commit),),
+    ),
+    Mutant(
+        "the completion that was encoded ahead is used for the next transaction, too",
+        SEEDS,
+        ((TransactionShard, "_apply", keep_the_completion),),
+    ),
+    Mutant(
+        "a transaction is complete before its markers are written",
+        SEEDS,
+        ((TransactionShard, "_complete_if_marked", complete_unmarked),),
     ),
     Mutant(
         "a coordinator that was cut off answers from memory",
