@@ -152,14 +152,17 @@ class Verification:
 
     Attributes:
         is_confirmed: The coordinator confirmed that this partition is in it; set by the appender.
+        added_to: The transactional id to which the coordinator, which is on this broker, has added
+            this partition: a batch that names it needs no question. None if nobody said so.
         first_sequence: The lowest sequence that waits to be appended, -1 without any.
     """
 
-    __slots__ = ("first_sequence", "is_confirmed", "producer_epoch")
+    __slots__ = ("added_to", "first_sequence", "is_confirmed", "producer_epoch")
 
     def __init__(self, producer_epoch: int) -> None:
         self.producer_epoch = producer_epoch
         self.is_confirmed = False
+        self.added_to: str | None = None
         self.first_sequence = _NO_SEQUENCE
 
     def wants(self, base_sequence: int) -> None:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import trio
 
@@ -53,6 +53,14 @@ _DONE: Final = frozenset(
 )
 
 
+class _Sent(NamedTuple):
+    """A decision of a shard, by the number of its partition, that nothing was done about yet."""
+
+    number: int
+    shard: TransactionShard
+    effect: SendMarkers
+
+
 class _Decision:
     """A decision whose markers are not in all partitions yet.
 
@@ -77,10 +85,9 @@ class _Decision:
         "written",
     )
 
-    def __init__(self, number: int, shard: TransactionShard, effect: SendMarkers) -> None:
-        self.number = number
-        self.shard = shard
-        self.effect = effect
+    def __init__(self, sent: _Sent) -> None:
+        self.number, self.shard, self.effect = sent
+        effect = sent.effect
         self.marker = Marker(
             effect.producer_id,
             effect.producer_epoch,
@@ -160,13 +167,14 @@ class MarkerSender:
         self._runtime = runtime
         self._writer = writer
         self._peers = peers
-        self._new: deque[_Decision] = deque()
+        self._new: deque[_Decision | _Sent] = deque()
         self._begun: dict[_Decision, None] = {}
         self._sleeper: trio.lowlevel.Task | None = None
         self._is_busy = trio.Event()
 
     def send(self, number: int, effect: SendMarkers) -> None:
-        self._new.append(_Decision(number, self._runtime.shards[number], effect))
+        # The client has not been answered yet, so everything else is left to the task.
+        self._new.append(_Sent(number, self._runtime.shards[number], effect))
         self._wake()
 
     def _wake(self) -> None:
@@ -179,8 +187,7 @@ class MarkerSender:
             nursery.start_soon(self._watch_time)
             places = 0
             while True:
-                while self._new and len(self._begun) < _DECISIONS_AT_ONCE_MAX:
-                    decision = self._new.popleft()
+                while (decision := self._next()) is not None:
                     self._begun[decision] = None
                     self._is_busy.set()
                     self._begin_round(decision)
@@ -190,6 +197,13 @@ class MarkerSender:
                         places = 0
                 self._sleeper = trio.lowlevel.current_task()
                 await trio.lowlevel.wait_task_rescheduled(self._abort_sleep)
+
+    def _next(self) -> _Decision | None:
+        """The next decision to work on, if there is one and room for it."""
+        if not self._new or len(self._begun) >= _DECISIONS_AT_ONCE_MAX:
+            return None
+        found = self._new.popleft()
+        return _Decision(found) if isinstance(found, _Sent) else found
 
     def _abort_sleep(self, _: object) -> trio.lowlevel.Abort:
         self._sleeper = None

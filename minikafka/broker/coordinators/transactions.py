@@ -104,6 +104,7 @@ class TransactionService:
     ) -> None:
         self._node = node
         self._metadata = metadata
+        self._replicas = replicas
         self._peers = peers
         self._producer_id_source = producer_ids
         self._config = TransactionConfig(
@@ -221,6 +222,21 @@ class TransactionService:
         raise PartitionError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     # --- confirmation before the first append ----------------------------------------------------
+
+    def added(self, command: AddPartitions) -> None:
+        """The coordinator, which is here, has just added partitions to a transaction.
+
+        So the first append to those that are led here needs no question. As with an answer to one,
+        the transaction's marker, which comes to all partitions that were added, voids it.
+        """
+        for place in command.partitions:
+            partition = self._replicas.index.partitions.get(place)
+            if partition is not None and partition.is_leader:
+                found = partition.log.verify_transaction(
+                    command.producer_id, command.producer_epoch
+                )
+                if found is not None:
+                    found.added_to = command.transactional_id
 
     async def confirm(
         self, confirmation: Confirmation, partitions: Iterable[Partition]

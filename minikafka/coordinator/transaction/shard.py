@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable
 from typing import assert_never
 
 from minikafka.coordinator.timers import Timers
-from minikafka.coordinator.writes import Phase
+from minikafka.coordinator.writes import Phase, Record
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.exceptions import MalformedMessageError
 
@@ -88,6 +88,7 @@ class TransactionShard:
         self._now = Now(0.0, 0)
         self._entries: dict[str, TransactionEntry] = {}
         self._unmarked: dict[str, set[TopicPartition]] = {}
+        self._completions: dict[str, tuple[TransactionEntry, Record]] = {}
         self._timers: Timers[Timer] = Timers()
         self._effects: list[Effect] = []
         self._writes = WritesById()
@@ -177,10 +178,12 @@ class TransactionShard:
     def _release_parked(self, transactional_id: str) -> None:
         """Decide the parked commands that no longer have to wait."""
         waiting = self._parked.get(transactional_id)
+        if waiting is None:
+            return
         while waiting and not self._must_wait(waiting[0].ask):
             self._decide(waiting.popleft().ask)
         if not waiting:
-            self._parked.pop(transactional_id, None)
+            del self._parked[transactional_id]
             self._timers.cancel(Timer(TimerKind.PARKED, transactional_id))
 
     # --- writes ------------------------------------------------------------------------------
@@ -192,12 +195,21 @@ class TransactionShard:
         asker: Ask | None = None,
         reply: TransactionReply | None = None,
     ) -> None:
-        write = self._writes.last_of(transactional_id)
         if entry is not None:
+            write = self._writes.last_of(transactional_id)
             before = self._entries.get(transactional_id) if write is None else write.entry
             check_change(before, entry)
             entry = entry.stored_after(before)
         record = encode_tombstone(transactional_id) if entry is None else encode_entry(entry)
+        write = self._append(transactional_id, entry, record)
+        if asker is not None:
+            self._answer_with(write, asker, reply)
+
+    def _append(
+        self, transactional_id: str, entry: TransactionEntry | None, record: Record
+    ) -> EntryWrite:
+        """Append a record, to those of the same call if there are any."""
+        write = self._writes.last_of(transactional_id)
         if write is None or write.position < 0:
             write = self._writes.add(transactional_id, entry, len(self._effects))
             self._effects.append(Append((record,), write.write_id))
@@ -206,8 +218,7 @@ class TransactionShard:
             appended = self._effects[write.position]
             assert isinstance(appended, Append)
             self._effects[write.position] = Append((*appended.records, record), write.write_id)
-        if asker is not None:
-            self._answer_with(write, asker, reply)
+        return write
 
     def _answer_with(self, write: EntryWrite, ask: Ask, reply: TransactionReply | None) -> None:
         deadline = self._now.monotonic_s + self._config.write_timeout_ms / 1000
@@ -279,6 +290,7 @@ class TransactionShard:
             self._entries[transactional_id] = entry
         if entry is None or entry.state not in PREPARED:
             self._unmarked.pop(transactional_id, None)
+            self._completions.pop(transactional_id, None)
 
     # --- acting on what is committed -----------------------------------------------------------
 
@@ -343,13 +355,22 @@ class TransactionShard:
         linger_ms = self._config.completion_linger_ms
         if linger_ms and transactional_id not in self._parked:
             self._timers.set(timer, self._now.monotonic_s + linger_ms / 1000)
+            if transactional_id not in self._completions:
+                # The producer waits for what it asks next, and for nothing now.
+                completed = complete(entry, self._now.wall_ms).stored_after(entry)
+                self._completions[transactional_id] = (completed, encode_entry(completed))
         else:
             self._timers.cancel(timer)
             self._complete(entry)
 
     def _complete(self, entry: TransactionEntry) -> None:
-        self._write(entry.transactional_id, complete(entry, self._now.wall_ms))
-        self._release_parked(entry.transactional_id)
+        transactional_id = entry.transactional_id
+        completion = self._completions.get(transactional_id)
+        if completion is None:
+            self._write(transactional_id, complete(entry, self._now.wall_ms))
+        else:
+            self._append(transactional_id, *completion)
+        self._release_parked(transactional_id)
 
     # --- time --------------------------------------------------------------------------------
 
@@ -504,7 +525,7 @@ class TransactionShard:
             self._effects.append(Reply(answer.ask.token, refusal))
         for waiting in self._parked.values():
             self._effects.extend(Reply(parked.ask.token, refusal) for parked in waiting)
-        for state in (self._parked, self._unmarked, self._entries):
+        for state in (self._parked, self._unmarked, self._completions, self._entries):
             state.clear()
         self._timers.clear()
         return self._take_effects()

@@ -122,6 +122,8 @@ class TransactionEntry(NamedTuple):
         may_retry = self.last_producer_epoch >= self.producer_epoch
         if may_retry and producer_id == self.producer_id:
             return self
+        if producer_id == self.previous_producer_id:
+            return self
         return self._replace(previous_producer_id=producer_id)
 
 

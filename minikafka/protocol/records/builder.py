@@ -369,13 +369,15 @@ def encode_batch(
         ValueError: a value does not fit, the offset deltas do not increase or are not as many as
             the records, or the codec has no such level.
     """
-    records = list(records)
-    deltas = range(len(records)) if offset_deltas is None else list(offset_deltas)
-    if len(deltas) != len(records):
-        raise ValueError(f"{len(deltas)} offset deltas for {len(records)} records")
     builder = BatchBuilder(delete_horizon_ms=delete_horizon_ms)
-    for (key, value, headers, timestamp), delta in zip(records, deltas, strict=True):
-        builder.skip_to(delta)
+    deltas = None
+    if offset_deltas is not None:
+        records, deltas = list(records), list(offset_deltas)
+        if len(deltas) != len(records):
+            raise ValueError(f"{len(deltas)} offset deltas for {len(records)} records")
+    for number, (key, value, headers, timestamp) in enumerate(records):
+        if deltas is not None:
+            builder.skip_to(deltas[number])
         if not builder.append(key, value, timestamp, headers):
             raise ValueError(f"more than {builder.record_count} records do not fit into a batch")
     return builder.build(

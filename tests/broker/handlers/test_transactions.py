@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,12 @@ from minikafka.broker.coordinators.transactions import Confirmation
 from minikafka.broker.replicas.partition import Partition
 from minikafka.coordinator.transaction import TransactionConfig
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages import describe_transactions, produce
+from minikafka.protocol.messages import (
+    add_partitions_to_txn,
+    describe_transactions,
+    end_txn,
+    produce,
+)
 from tests.broker.handlers.transactional_wire import (
     GROUP,
     TID,
@@ -118,6 +124,60 @@ async def test_partitions_are_added_all_or_none(tmp_path: Path, version: int) ->
         assert set(codes.values()) == {OK}
         assert await write(client, producer, b"x") is OK
         assert (await end(client, producer)).error_code == OK
+
+
+async def test_adding_a_partition_that_is_led_here_confirms_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first append does not ask the coordinator again; the marker takes it back."""
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t", partitions=2)
+        producer = await begun(client)
+        asked: list[str] = []
+        service = under_test.broker.transactions
+        confirm = service.confirm
+
+        async def counted(confirmation: Confirmation, partitions: Iterable[Partition]) -> ErrorCode:
+            asked.extend(repr(one) for one in partitions)
+            return await confirm(confirmation, partitions)
+
+        monkeypatch.setattr(service, "confirm", counted)
+        await add(client, producer, ("t", 0), ("t", 1))
+        assert await write(client, producer, b"x") is OK
+        assert asked == []
+        assert (await end(client, producer)).error_code == OK
+        late = await write(client, producer, b"late", partition=1)
+        assert late is ErrorCode.INVALID_TXN_STATE
+        assert asked == ["t-1"]
+
+
+async def test_adding_and_ending_may_be_pipelined(tmp_path: Path) -> None:
+    """A client need not wait for the answer to AddPartitionsToTxn, and gets both in order."""
+    async with running_broker(tmp_path) as under_test:
+        client = under_test.connect()
+        await client.create_topic("t")
+        producer = await begun(client)
+        adding = add_partitions_to_txn.Request(
+            v3_and_below_transactional_id=TID,
+            v3_and_below_producer_id=producer[0],
+            v3_and_below_producer_epoch=producer[1],
+            v3_and_below_topics=[add_partitions_to_txn.Topic(name="t", partitions=[0])],
+        )
+        ending = end_txn.Request(
+            transactional_id=TID,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            committed=True,
+        )
+        for _ in range(3):
+            await client.send(adding, 3)
+            await client.send(ending, 3)
+            _, added = await client.receive(add_partitions_to_txn.Response, 3)
+            _, ended = await client.receive(end_txn.Response, 3)
+            (topic,) = added.results_by_topic_v3_and_below
+            assert topic.results_by_partition[0].partition_error_code == OK
+            assert ended.error_code == OK
 
 
 @pytest.mark.parametrize("version", range(4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minikafka.coordinator.transaction.effects import Ask, Reply, TransactionReply
+from minikafka.coordinator.transaction.effects import AddPartitions, Ask, Reply, TransactionReply
 from minikafka.coordinator.transaction.shard import TransactionShard
 from minikafka.coordinator.transaction.states import TransactionEntry
 from minikafka.storage.log import Log
@@ -14,6 +14,7 @@ from tests.simulation.kit.mutants import Mutant, always
 from tests.simulation.transactions.world import Coordinator
 
 _write = TransactionShard._write
+_apply = TransactionShard._apply
 _verify = TransactionState.verify
 _check = ProducerStateManager.check_transaction
 
@@ -29,6 +30,30 @@ def answer_before_the_commit(
         self._effects.append(Reply(asker.token, reply))
         asker = None
     _write(self, transactional_id, entry, asker, reply)
+
+
+def tell_before_the_commit(
+    self: Any,
+    transactional_id: str,
+    entry: TransactionEntry | None,
+    asker: Ask | None = None,
+    reply: TransactionReply | None = None,
+) -> None:
+    """Only AddPartitions is answered early."""
+    is_early = asker is not None and isinstance(asker.command, AddPartitions)
+    write = answer_before_the_commit if is_early else _write
+    write(self, transactional_id, entry, asker, reply)
+
+
+def keep_the_completion(self: Any, transactional_id: str, entry: TransactionEntry | None) -> None:
+    kept = dict(self._completions)
+    _apply(self, transactional_id, entry)
+    self._completions.update(kept)
+
+
+def complete_unmarked(self: Any, entry: TransactionEntry) -> None:
+    if not self._writes.of(entry.transactional_id):
+        self._complete(entry)
 
 
 def is_any_epoch_current(self: TransactionEntry, producer_id: int, _: int) -> bool:
@@ -90,6 +115,21 @@ MUTANTS = (
             (TransactionState, "verify", verify_unless_open),
             (ProducerStateManager, "check_transaction", check_unless_open),
         ),
+    ),
+    Mutant(
+        "a partition is told that it was added before that is committed",
+        SEEDS,
+        ((TransactionShard, "_write", tell_before_the_commit),),
+    ),
+    Mutant(
+        "the completion that was encoded ahead is used for the next transaction, too",
+        SEEDS,
+        ((TransactionShard, "_apply", keep_the_completion),),
+    ),
+    Mutant(
+        "a transaction is complete before its markers are written",
+        SEEDS,
+        ((TransactionShard, "_complete_if_marked", complete_unmarked),),
     ),
     Mutant(
         "a coordinator that was cut off answers from memory",

@@ -55,6 +55,7 @@ class Faults:
     cut_off = 0.5
     cut_off_s = (0.2, 4.0)
     stale_addresses = 0.3
+    beside = 0.5
 
 
 class World(kit.World):
@@ -130,13 +131,26 @@ class Coordinator:
         self._world.after(0.05, self._tick)
 
     def ask(self, command: Command, answer: Answer) -> None:
-        def reply(found: TransactionReply) -> None:
-            self._world.send(lambda: answer(found))
-
         shard = self.shard
         if self._cut_off is not None and self._world.dice.random() < Faults.stale_addresses:
             shard = self._cut_off
+
+        def reply(found: TransactionReply) -> None:
+            if (
+                isinstance(command, AddPartitions)
+                and not command.verifies_only
+                and found.error_code is ErrorCode.NONE
+            ):
+                self._note_added(command)
+            self._world.send(lambda: answer(found))
+
         self._carry_out(shard.handle(Ask(command, reply), self._world.clocks), shard)
+
+    def _note_added(self, command: AddPartitions) -> None:
+        """Tell the partitions that are led on the coordinator's broker; see `added`."""
+        for place in command.partitions:
+            if self._partitions[place].is_beside_coordinator:
+                self._partitions[place].added(command)
 
     def _is_sure(self, shard: TransactionShard) -> bool:
         """Whether a shard may answer from memory: the lease of an old one is over."""
@@ -231,6 +245,8 @@ class Coordinator:
         del self._log[kept:]
         self._committed = kept
         self._epoch += 1
+        for partition in self._partitions.values():
+            partition.is_beside_coordinator = dice.random() < Faults.beside
         self.shard = self._new_shard()
         for key, value in self._log:
             self.shard.replay(key, value)
@@ -252,6 +268,7 @@ class Partition:
         self.place = place
         self._coordinator = coordinator
         self._leader_epoch = 0
+        self.is_beside_coordinator = world.dice.random() < Faults.beside
         disk = MemoryDisk(Random(1))
         disk.make_directory("d")
         disk.sync_directory("d")
@@ -261,6 +278,8 @@ class Partition:
         """A producer's request: have the transaction confirmed if need be, then append."""
         header = parse_batch_header(batch)
         verification = self.log.verify_transaction(header.producer_id, header.producer_epoch)
+        if verification is not None and verification.added_to == transactional_id:
+            verification.is_confirmed = True
         if verification is None or verification.is_confirmed:
             self._append(batch, answer)
             return
@@ -282,6 +301,12 @@ class Partition:
             transaction_version=2 if adds else 0,
         )
         self._world.send(lambda: self._coordinator[0].ask(command, confirmed))
+
+    def added(self, command: AddPartitions) -> None:
+        """The coordinator, on the same broker, has added this partition to a transaction."""
+        verification = self.log.verify_transaction(command.producer_id, command.producer_epoch)
+        if verification is not None:
+            verification.added_to = command.transactional_id
 
     def _append(
         self,
@@ -340,6 +365,7 @@ class Partition:
         log = self.log
         log.truncate_to(self._world.dice.randint(log.high_watermark, log.log_end_offset))
         self._leader_epoch += 1
+        self.is_beside_coordinator = self._world.dice.random() < Faults.beside
         log.leader_epochs.assign(self._leader_epoch, log.log_end_offset)
         # Verifications were the old leader's own.
         log.producer_state.transactions.forget_verifications()
