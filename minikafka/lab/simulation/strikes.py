@@ -407,8 +407,8 @@ def _join_unheard(strike: Strike, leader: LabNode, follower: LabNode) -> None:
 
     What is acknowledged meanwhile has to be on the follower as well, which may be elected.
     """
-    link = leader.node_id, follower.node_id
-    pairs = {(CONTROLLER, leader.node_id), link, link[::-1]}
+    one, other = leader.node_id, follower.node_id
+    pairs = {(CONTROLLER, one), (one, other), (other, one)}
     strike.stage.note_fault(
         f"node {leader.node_id} does not hear that node {follower.node_id} has joined the ISR"
     )
