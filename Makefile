@@ -37,7 +37,7 @@ TYPED_FILES := $(shell find $(PACKAGES) -name __pycache__ -prune -o \( -name '*.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help acl-table env demo lab lab-long lab-site bench bench-growth bench-pythons fast-env test test-fast simulate failpoints judges fuzz check lint format-check mypy pyright imports format coverage \
+.PHONY: help acl-table env demo lab lab-long lab-mutants lab-site bench bench-growth bench-pythons fast-env test test-fast simulate failpoints judges fuzz check lint format-check mypy pyright imports format coverage \
   constraints clean
 
 help:  ## list the targets
@@ -79,6 +79,9 @@ lab: $(DEV_ENV)  ## attack every claim about delivery: lab.html and lab.json (in
 lab-long: $(DEV_ENV)  ## the same with 1,000 seeds a cell (SEEDS=, FIRST=)
 	@mkdir -p build
 	$(BIN)/minikafka lab run --long --seeds $(SEEDS) --first $(FIRST) --json build/lab-long.json --html build/lab-long.html
+
+lab-mutants: $(DEV_ENV)  ## does the lab notice? Each seeded defect, and the table in docs/lab.md (half an hour)
+	$(BIN)/python -m tests.lab.mutants
 
 lab-site: $(DEV_ENV)  ## build the lab for the browser in build/lab-site (needs npm)
 	$(BIN)/python -m minikafka.lab.web build/lab-site

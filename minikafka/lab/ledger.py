@@ -31,7 +31,8 @@ class Counts(NamedTuple):
         sent: handed to the producer.
         trusted: the program may rely on them; see `Fate`.
         refused: the program was told that they are not stored.
-        too_few: refused because too few replicas were in sync (NOT_ENOUGH_REPLICAS).
+        too_few: refused, for good or until the producer tried again, because too few replicas were
+            in sync (NOT_ENOUGH_REPLICAS).
         stored: different records in the log at the end, committed transactions only.
         lost: trusted and not in the log; with a consumer: in the log and without a result.
         repeated: further copies in the log; with a consumer: further results.
@@ -68,7 +69,8 @@ class Ledger:
     Attributes:
         sent: values in the order of sending, with the producer that sent them.
         fates: by value; a value without a fate is unknown.
-        too_few: values whose last error was NOT_ENOUGH_REPLICAS (either of them).
+        too_few: values that were refused with NOT_ENOUGH_REPLICAS (either of them), also those
+            that were stored later.
         log: values in the order of the log when all is calm again, open and aborted transactions
             left out; each partition after the other.
         read: values that consumers were given, in this order, with repetitions.

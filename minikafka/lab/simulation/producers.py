@@ -49,8 +49,8 @@ class Teller(Protocol):
         """The last word about a record. `error` is None without any answer."""
         ...
 
-    def retries(self, producer: LabProducer, value: str, why: str) -> None:
-        """A record will be sent again."""
+    def retries(self, producer: LabProducer, value: str, error: ErrorCode | None, why: str) -> None:
+        """A record will be sent again. `error` is None without any answer."""
         ...
 
 
@@ -271,7 +271,7 @@ class LabProducer:
         if self._mode.retries and batches:
             self._not_before = self._world.now + RETRY_BACKOFF_S
             for batch in batches:
-                self._teller.retries(self, batch.value, why)
+                self._teller.retries(self, batch.value, error, why)
             self._put_back(batches)
 
     def _put_back(self, batches: list[_Batch]) -> None:

@@ -278,8 +278,10 @@ class LabRun:
         if self.stage.recorder is not None:
             self.stage.recorder.told(producer.name, value, fate, error)
 
-    def retries(self, producer: LabProducer, value: str, why: str) -> None:
+    def retries(self, producer: LabProducer, value: str, error: ErrorCode | None, why: str) -> None:
         """A record will be sent again (`producers.Teller`)."""
+        if error in TOO_FEW:
+            self.ledger.too_few.add(value)
         if self.stage.recorder is not None:
             text = f"{producer.name} will send {value} again: {why}"
             self.stage.recorder.add(producer.name, "retry", text, value)

@@ -14,14 +14,26 @@ from random import Random
 from typing import Protocol
 
 from minikafka.lab.matrix import Acks, Fault, ProducerMode
-from minikafka.lab.simulation.cluster.controller import CONTROLLER
-from minikafka.lab.simulation.cluster.messages import Fetched, Produce, Produced
+from minikafka.lab.simulation.cluster.controller import CONTROLLER, TOPIC
+from minikafka.lab.simulation.cluster.messages import Alter, Fetched, Produce, Produced
 from minikafka.lab.simulation.coordinators.messages import AskTransactions, Call, WriteMarker
 from minikafka.lab.simulation.network import CLIENTS_FROM
-from minikafka.lab.simulation.stage import TIMING, LabNode, Stage, Trap
+from minikafka.lab.simulation.stage import PARTITION, TIMING, LabNode, Stage, Trap
 from minikafka.protocol.errors import ErrorCode
 
 MARKER_WAIT_S = 0.5
+JOIN_WAIT_S = 3.0
+UNHEARD = 0.4
+"""How often a leader is killed before it hears that a follower has joined the ISR."""
+SUCCESSORS = 0.25
+"""How often the next leader is killed as well."""
+SUCCESSOR_S = 0.01
+"""At most so long after it was elected: a follower has then cut its log, and fetched nothing."""
+SUCCESSOR_WAIT_S = 0.5
+LOOK_S = 0.002
+DAMAGE = 0.5
+"""How often a node that loses power finds a bit of its log changed."""
+DIRECTORY = f"logs/{TOPIC}-{PARTITION}/"
 DOWN_S = (0.1, 0.6, 3.0)
 """How long a killed node is down; past its session or not."""
 CLOCK_ERRORS_MS = (-1_800_000, -1000, 60_000, 3_600_000, 12 * 3_600_000)
@@ -178,11 +190,31 @@ class Strike:
             self.over()
 
     def kill(self, node: LabNode, when: str) -> None:
-        """Kill a node, noticed or not, and start it again later."""
+        """Kill a node, noticed or not, and start it again later; sometimes its successor, too."""
         self.disarm()
         self.say(f"node {node.node_id} is killed {when}")
-        self.stage.kill(node, is_noticed=self.dice.random() < 0.7)
-        self.restart_later([node])
+        is_noticed = self.dice.random() < 0.7
+        self.stage.kill(node, is_noticed=is_noticed)
+        if is_noticed and self.stage.leader is node and self.dice.random() < SUCCESSORS:
+            self.later(LOOK_S, self._kill_successor, node, self.stage.world.now + SUCCESSOR_WAIT_S)
+        else:
+            self.restart_later([node])
+
+    def _kill_successor(self, node: LabNode, until: float) -> None:
+        """Kill the next leader when the others have just heard of it."""
+        leader = self.stage.leader
+        if leader is None or leader is node or not leader.is_up:
+            if self.stage.world.now < until:
+                self.later(LOOK_S, self._kill_successor, node, until)
+            else:
+                self.restart_later([node])
+            return
+        self.later(self.dice.uniform(0.0, SUCCESSOR_S), self._kill_both, [node, leader])
+
+    def _kill_both(self, nodes: list[LabNode]) -> None:
+        self.stage.note_fault(f"node {nodes[-1].node_id}, which leads now, is killed, too")
+        self.stage.kill(nodes[-1])
+        self.restart_later(nodes)
 
     def process_unsent(
         self, node: LabNode, sender: int, message: Produce, *, to_clients: bool, to_nodes: bool
@@ -320,7 +352,11 @@ def isolate_leader(strike: Strike) -> None:
 
 
 def isolate_follower(strike: Strike) -> None:
-    """Often long enough to leave the ISR; sometimes the controller does not reach it either."""
+    """Often long enough to leave the ISR; sometimes the controller does not reach it either.
+
+    Sometimes the leader is killed when it is back and the leader has not heard that it has joined.
+    """
+    is_unheard = strike.dice.random() < UNHEARD
 
     def act(_: int, node: LabNode, message: Produce) -> bool:
         strike.disarm()
@@ -330,10 +366,56 @@ def isolate_follower(strike: Strike) -> None:
             others.append(CONTROLLER)
         duration_s = TIMING.lag_time_max_s * strike.dice.choice((0.1, 1.2, 2.0))
         strike.say(f"node {follower.node_id} is cut off from the leader, before {message.value}")
-        strike.heal_later(strike.stage.cut_off(follower, others), duration_s)
+        pairs = strike.stage.cut_off(follower, others)
+        if is_unheard:
+            strike.later(duration_s, strike.stage.heal, pairs)
+            strike.later(duration_s, _wait_for_joining, strike, follower)
+        else:
+            strike.heal_later(pairs, duration_s)
         return False
 
     strike.on_arrival(act)
+
+
+def _wait_for_joining(strike: Strike, follower: LabNode) -> None:
+    """Wait until the leader asks the controller to let a follower into the ISR."""
+    stage = strike.stage
+
+    def trap(sender: int, _: int, message: object) -> bool:
+        if (
+            isinstance(message, Alter)
+            and message.number == PARTITION
+            and sender == stage.image.leader
+            and follower.node_id not in stage.image.in_sync_replicas
+            and follower.node_id in (member[0] for member in message.proposal.isr)
+        ):
+            strike.disarm()
+            strike.soon(_join_unheard, strike, stage.nodes[sender], follower)
+        return False
+
+    def give_up() -> None:
+        if stage.on_send is trap:  # it has not left the ISR, or is in it by now
+            strike.disarm()
+            strike.over()
+
+    stage.on_send = trap
+    strike.later(JOIN_WAIT_S, give_up)
+
+
+def _join_unheard(strike: Strike, leader: LabNode, follower: LabNode) -> None:
+    """The question arrives; the leader hears no answer, writes more, and is killed.
+
+    What is acknowledged meanwhile has to be on the follower as well, which may be elected.
+    """
+    one, other = leader.node_id, follower.node_id
+    pairs = {(CONTROLLER, one), (one, other), (other, one)}
+    strike.stage.note_fault(
+        f"node {leader.node_id} does not hear that node {follower.node_id} has joined the ISR"
+    )
+    strike.stage.world.cuts |= pairs
+    strike.later(0.05, strike.programs.send_more, 3)
+    strike.later(0.4, strike.stage.heal, pairs)
+    strike.later(0.4, strike.kill, leader, "before it hears of it")
 
 
 def pause_leader(strike: Strike) -> None:
@@ -426,12 +508,18 @@ def _elect_uncleanly(strike: Strike) -> None:
 
 
 def lose_power_of_one(strike: Strike) -> None:
-    """Of the leader or of a follower, while a record is written or soon after."""
+    """Of the leader or of a follower, while a record is written or soon after.
+
+    Where other replicas have the records, and nothing says that this one has synced them, all that
+    it wrote last may have reached the disk, but for a bit that is wrong.
+    """
     is_leader = strike.dice.random() < 0.7
     delay_s = strike.dice.choice((0.0, 0.0, 0.001, 0.003))
 
     def lose(node: LabNode, value: str) -> None:
         strike.say(f"node {node.node_id} loses power while {value} is written")
+        if len(strike.stage.nodes) > 1 and not strike.stage.topic.is_synced:
+            _damage_log(strike, node)
         strike.stage.kill(node, power_loss=True)
         strike.restart_later([node])
 
@@ -444,6 +532,19 @@ def lose_power_of_one(strike: Strike) -> None:
         return True
 
     strike.on_arrival(act)
+
+
+def _damage_log(strike: Strike, node: LabNode) -> None:
+    """Sometimes a bit is wrong in the segment that recovery is going to read.
+
+    The rest of the segment is on the disk, so there may be intact batches behind the damage.
+    """
+    paths = [one for one in node.disk.paths(".log") if one.startswith(DIRECTORY)]
+    path = max(paths, default="")
+    size_bytes = len(node.disk.content(path)) if path else 0
+    if node.is_up and size_bytes and strike.dice.random() < DAMAGE:
+        strike.stage.note_fault(f"a bit of the log of node {node.node_id} is wrong")
+        node.disk.flip_bit(path, strike.dice.randrange(size_bytes * 8))
 
 
 def lose_power_of_all(strike: Strike) -> None:

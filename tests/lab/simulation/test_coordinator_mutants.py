@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from minikafka.coordinator.group import offset_requests
 from minikafka.lab.claims import claim_of
 from minikafka.lab.matrix import PRODUCERS, Cell, Commit, ConsumerMode, Fault, TopicMode
 from minikafka.lab.results import CellResult, Verdict, judge
 from minikafka.lab.scenario import Scenario
 from minikafka.lab.simulation.engine import SimulationEngine
-from minikafka.protocol.errors import ErrorCode
-from tests.simulation.kit.mutants import Mutant, always
+from tests.lab.simulation.coordinator_mutants import zombies_may_commit
 from tests.simulation.transactions.mutants import high_watermark_is_stable
 
 TRANSACTIONAL = PRODUCERS[-1]
-zombies_may_commit = Mutant(
-    "offsets in transactions are accepted from any member",
-    20,
-    ((offset_requests, "_check_transactional_commit", always(ErrorCode.NONE)),),
-)
 
 
 def verdict(claim_id: str, cell: Cell, seeds: int) -> Verdict:

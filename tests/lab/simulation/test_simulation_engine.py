@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from minikafka.lab.claims import CLAIMS, Claim
-from minikafka.lab.matrix import Acks, Cell, Fault, ProducerMode, TopicMode, cells
+from minikafka.lab.matrix import PRODUCERS, Acks, Cell, Fault, ProducerMode, TopicMode, cells
 from minikafka.lab.results import CellResult, judge
 from minikafka.lab.scenario import Scenario
 from minikafka.lab.simulation import strikes
@@ -19,6 +19,7 @@ from minikafka.lab.simulation.run import LabRun
 SEEDS = 2
 ENGINE = SimulationEngine()
 IDEMPOTENT = ProducerMode(Acks.ALL, is_idempotent=True, in_flight_max=5)
+TRANSACTIONAL = PRODUCERS[-1]
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +99,16 @@ def test_a_clock_that_jumps_past_the_expiration_forgets_sequence_numbers(
     assert not any(ENGINE.run(one).counts.repeated for one in scenarios)
     monkeypatch.setattr(strikes, "CLOCK_ERRORS_MS", (2 * 86_400_000,))
     assert any(ENGINE.run(one).counts.repeated for one in scenarios)
+
+
+@pytest.mark.parametrize("producer", [IDEMPOTENT, TRANSACTIONAL], ids=str)
+def test_records_that_were_refused_for_want_of_replicas_are_counted(producer: ProducerMode) -> None:
+    def too_few(fault: Fault) -> list[int]:
+        cell = Cell(producer, TopicMode(), None, fault)
+        return [ENGINE.run(Scenario(cell, seed)).counts.too_few for seed in range(6)]
+
+    assert any(too_few(Fault.ISR_SHRUNK))
+    assert not any(too_few(Fault.NONE))
 
 
 def test_the_same_seed_goes_the_same_way_until_it_matters_what_acks_are() -> None:

@@ -135,7 +135,9 @@ class HostingReplica(SimulatedReplica):
             if code is ErrorCode.NONE:
                 verification.is_confirmed = True
                 if self.log.verify_transaction(*ids, header.base_sequence) is not verification:
-                    code = ErrorCode.NOT_ENOUGH_REPLICAS  # a marker came in between: ask again
+                    # A marker or another batch came in between: ask again. A broker answers
+                    # NOT_ENOUGH_REPLICAS, as Kafka does; here that word is for want of replicas.
+                    code = ErrorCode.CONCURRENT_TRANSACTIONS
             if code is ErrorCode.NONE:
                 super(HostingReplica, self)._produce(client, request)
             else:

@@ -13,6 +13,7 @@ from typing import Any
 from minikafka.lab.ledger import Fate
 from minikafka.lab.simulation.coordinators.messages import Write
 from minikafka.lab.simulation.coordinators.node import Layout
+from minikafka.lab.simulation.producers import TOO_FEW
 from minikafka.lab.simulation.programs.journal import Journal
 from minikafka.lab.simulation.programs.member import Steps, Witness
 from minikafka.lab.simulation.programs.process import Process, Signal, code_of
@@ -124,8 +125,11 @@ class OrdersProducer(Process):
 
     def _send(self, index: int, number: int, write: Write) -> Steps:
         value, began = write.value, self.world.now
-        answer: Any = yield from self.insist(number, write)
+        errors: list[ErrorCode] = []
+        answer: Any = yield from self.insist(number, write, errors)
         code = code_of(answer)
+        if not TOO_FEW.isdisjoint(errors):
+            self.journal.ledger.too_few.add(value)
         self._open -= 1
         self._codes.append(code)
         if code is ErrorCode.NONE:

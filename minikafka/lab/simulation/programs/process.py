@@ -193,15 +193,24 @@ class Process:
         partition = self.world.dice.choice(nodes).image.partition(TOPIC_ID, number)
         return NO_LEADER if partition is None else partition.leader
 
-    def insist(self, number: int, body: Body) -> Generator[Any, Any, Any]:
+    def insist(
+        self, number: int, body: Body, errors: list[ErrorCode] | None = None
+    ) -> Generator[Any, Any, Any]:
         """Ask again and again until there is an answer that will not change.
 
         A batch that is out of order may follow one that is not stored yet, or one that is lost.
+
+        Args:
+            number: the partition whose leader is asked.
+            body: what is asked.
+            errors: every error is added to it, those that pass included.
         """
         out_of_order = 0
         while True:
             answer = yield Ask(number, body)
             code = code_of(answer)
+            if errors is not None and code is not ErrorCode.NONE:
+                errors.append(code)
             is_out_of_order = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             out_of_order += is_out_of_order
             may_pass = is_out_of_order and out_of_order < OUT_OF_ORDER_MAX
