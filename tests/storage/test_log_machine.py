@@ -27,6 +27,7 @@ from minikafka.storage.errors import OutOfOrderSequence, StorageError
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.memory_disk import MemoryDisk
+from tests.kit.examples import examples
 from tests.storage.batches import NOW_MS, batch_of, read_records
 
 DIRECTORY = "d/t-0"
@@ -450,6 +451,6 @@ class LogMachine(RuleBasedStateMachine):
 def test_a_log_behaves_like_a_list(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     run_state_machine_as_test(
-        LogMachine, settings=settings(max_examples=80, stateful_step_count=30)
+        LogMachine, settings=settings(max_examples=examples(80), stateful_step_count=30)
     )
     assert LogMachine.finished_count > 0
