@@ -4,6 +4,7 @@
 #   PYTEST_ARGS='-k produce -x'   extra arguments for pytest
 #   TEST_WORKERS=0                one process, for a debugger
 #   OLD=113e00c                  where `make upgrade-test` begins
+#   SCALE=50                      how many times its examples `make properties` gives each test
 #   SEEDS=100 FIRST=7             which seeds `make simulate` runs (BROKER_SEEDS of whole brokers)
 #   FRAMES=1000 BATCHES=1000      how much `make fuzz` sends (SET=name=value: a broker setting; SEED=7)
 #   BENCH_ARGS='--scale 0.02'     options of `make bench` and `make bench-growth`
@@ -37,7 +38,7 @@ TYPED_FILES := $(shell find $(PACKAGES) -name __pycache__ -prune -o \( -name '*.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help acl-table env demo lab lab-long lab-mutants lab-site bench bench-growth bench-pythons fast-env test test-fast simulate failpoints judges fuzz check lint format-check mypy pyright imports format coverage \
+.PHONY: help acl-table env demo lab lab-long lab-mutants lab-site bench bench-growth bench-pythons fast-env test test-fast simulate properties failpoints judges fuzz check lint format-check mypy pyright imports format coverage \
   constraints clean
 
 help:  ## list the targets
@@ -134,6 +135,12 @@ simulate: $(DEV_ENV)  ## run SEEDS=1000 seeds of each simulation, beginning with
 	$(BIN)/python -m tests.simulation.brokers --seeds $(BROKER_SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.brokers.transactions --seeds $(BROKER_SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation.programs --seeds $(BROKER_SEEDS) --first $(FIRST)
+
+SCALE ?= 50
+
+properties: $(DEV_ENV)  ## hypothesis tries SCALE=50 times its examples, others each time (hours)
+	HYPOTHESIS_SCALE=$(SCALE) $(BIN)/python -m pytest -n $(TEST_WORKERS) \
+	  $$(grep -rlw hypothesis tests --include='test_*.py') $(PYTEST_ARGS)
 
 failpoints: $(DEV_ENV)  ## kill, stop and fail a broker at each failpoint that clients pass
 	$(BIN)/pytest -q -n 0 tests/testing/all_failpoints.py

@@ -10,6 +10,8 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.kit.examples import SCALE, examples
+
 # Every broker that a test starts says so when it keeps its clients waiting, and the test fails
 # (`minikafka.broker.system.turns`). It is processor time, so a busy machine does not matter; a slow
 # one may be 2.5 times as slow as those where the bound of 100 ms holds.
@@ -19,19 +21,17 @@ ON_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 # No deadline anywhere: how long an example takes says more about the machine than about the code.
-settings.register_profile("dev", deadline=None, max_examples=100)
+settings.register_profile(
+    "dev",
+    deadline=None,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.too_slow] if SCALE > 1 else [],
+)
 settings.register_profile(
     "ci", parent=settings.get_profile("dev"), derandomize=True, database=None, print_blob=True
 )
 # Whether the code runs at all on another Python: `make test-fast`.
-settings.register_profile("quick", parent=settings.get_profile("ci"), max_examples=10)
-# For an evening: HYPOTHESIS_PROFILE=deep make test
-settings.register_profile(
-    "deep",
-    parent=settings.get_profile("dev"),
-    max_examples=5_000,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+settings.register_profile("quick", parent=settings.get_profile("ci"), max_examples=examples(10))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if ON_CI else "dev"))
 
 

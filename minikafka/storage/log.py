@@ -379,9 +379,9 @@ class Log:
             was_clean=was_clean,
         )
         self.cut_marker.offset = recovered.cut_offset
-        if recovered.cut_offset is not None:
-            self.recovery_point = min(self.recovery_point, recovered.cut_offset)
         self.segments = recovered.segments
+        if recovered.cut_offset is not None:
+            self._distrust_checkpoints(recovered.cut_offset)
         self.leader_epochs = recovered.leader_epochs
         self.quarantined = tuple(recovered.quarantined)
         self._snapshots = recovered.snapshots
@@ -405,6 +405,15 @@ class Log:
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self._restore_producers(now_ms)
         self._restore_aborted_indexes(self.segments)
+
+    def _distrust_checkpoints(self, cut_offset: int) -> None:
+        """What they claim from the cut on is true of batches that are gone, see `CutMarker`."""
+        self.recovery_point = min(self.recovery_point, cut_offset)
+        self.first_dirty_offset = min(self.first_dirty_offset, cut_offset)
+        first_offset = self.segments[0].base_offset
+        if first_offset >= cut_offset:
+            # It was emptied, perhaps to begin below its old start: nothing here was deleted then.
+            self.log_start_offset = min(self.log_start_offset, first_offset)
 
     def _restore_producers(self, now_ms: int) -> None:
         self._snapshots.restore(self.producer_state, self.segments, now_ms=now_ms)

@@ -16,6 +16,7 @@ import trio
 
 from minikafka.broker import lifetime
 from minikafka.broker.broker import Broker
+from minikafka.broker.replicas.partition import settle_losses
 from minikafka.broker.run import open_broker
 from minikafka.protocol.records import decode_records, encode_batch, iter_batches
 from minikafka.storage.errors import StorageError
@@ -36,6 +37,8 @@ TOPICS: dict[str, dict[str, str]] = {
     },
 }
 SETTINGS = ("log.retention.ms=-1", "log.cleaner.enable=false", "auto.create.topics.enable=false")
+# A broker does not start with another's directory, nor without its vote.
+REFUSED_IF_DAMAGED = {"meta", "partition.metadata", "quorum-state"}
 _REOPENINGS_MAX = 5
 _CASES = 50
 _BLIND_SIZE_BYTES = 2000  # index intervals and a batch, generously
@@ -135,9 +138,7 @@ def do_damage(directory: Path, dice: random.Random, *, is_clean: bool) -> Damage
             others = [
                 path
                 for path in sorted(directory.rglob("*"))
-                if path.is_file()
-                and path.suffix != ".log"
-                and path.name not in {"meta", "partition.metadata"}
+                if path.is_file() and path.suffix != ".log" and path.name not in REFUSED_IF_DAMAGED
             ]
             dice.choice(ON_OTHERS)(dice.choice(others), dice, damage)
         else:
@@ -158,6 +159,7 @@ def open_and_read(directory: Path) -> tuple[Broker, Contents]:
                     partition.log = broker.directory.reopen_log(
                         topic, number, config, now_ms=NOW_MS
                     )
+                    settle_losses(partition.log, 1, partition.leader_epoch, NOW_MS)
     return broker, read_everything(broker)
 
 

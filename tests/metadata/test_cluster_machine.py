@@ -16,6 +16,7 @@ from minikafka.metadata.records import NO_LEADER, PartitionRecord
 from minikafka.metadata.topics import TopicReference, delete_topics
 from minikafka.protocol.errors import ErrorCode
 from minikafka.replication import IsrMember
+from tests.kit.examples import examples
 from tests.metadata.cluster import Cluster
 
 BROKERS = st.integers(1, 5)
@@ -245,4 +246,4 @@ class ClusterMachine(RuleBasedStateMachine):
 
 
 TestClusterMachine = ClusterMachine.TestCase
-TestClusterMachine.settings = settings(max_examples=100, stateful_step_count=40)
+TestClusterMachine.settings = settings(max_examples=examples(100), stateful_step_count=40)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from minikafka.metadata import records as declarations
 from minikafka.metadata.image import InconsistentMetadataError, MetadataImage
 from minikafka.metadata.records import MetadataRecord, decode_record, encode_record
+from tests.kit.examples import examples
 
 KINDS = get_args(MetadataRecord)
 
@@ -104,5 +105,5 @@ def test_every_record_changes_what_a_snapshot_holds(kind: type[Any]) -> None:
         return False
 
     histories = st.tuples(HISTORIES, drawn(kind)).map(lambda parts: [*parts[0], parts[1]])
-    only_look = settings(max_examples=3_000, phases=[Phase.generate], derandomize=True)
+    only_look = settings(max_examples=examples(3_000), phases=[Phase.generate], derandomize=True)
     assert is_seen(find(histories, is_seen, settings=only_look))

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from minikafka import replication
 from minikafka.protocol.errors import ErrorCode
+from tests.kit.examples import examples
 from tests.replication.leaders import REFUSALS
 
 FOLLOWERS = st.sampled_from((2, 3))
@@ -243,5 +244,7 @@ class LeaderMachine(RuleBasedStateMachine):
         assert not self.is_frozen
 
 
-LeaderMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+LeaderMachine.TestCase.settings = settings(
+    max_examples=examples(150), stateful_step_count=40, deadline=None
+)
 TestLeader = LeaderMachine.TestCase

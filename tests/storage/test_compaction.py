@@ -9,6 +9,7 @@ from minikafka.protocol.records.compression import Compression
 from minikafka.protocol.records.control import ControlType, encode_control_batch
 from minikafka.protocol.records.record import Record
 from minikafka.storage.compaction import OffsetMap
+from tests.kit.examples import examples
 from tests.storage.batches import NOW_MS, LogUnderTest, batch_of, read_records
 from tests.storage.compacted import close_segment, compact, compacted_log, plan_of, put, table
 
@@ -32,7 +33,7 @@ batches_of_pairs = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     rounds=st.lists(batches_of_pairs, min_size=1, max_size=3),
     compression=st.sampled_from((Compression.NONE, Compression.ZSTD)),

@@ -4,6 +4,7 @@ import pytest
 
 from minikafka.storage.errors import StorageError
 from tests.storage.batches import NOW_MS, LogUnderTest, batch_of, value_at, values_by_offset
+from tests.storage.transactional import ABORT, TransactionalLog, read_committed
 
 
 def cut_log(seed: int = 1, *, end_offset: int = 2) -> LogUnderTest:
@@ -104,3 +105,39 @@ def test_a_marker_that_cannot_be_made_takes_the_log_offline() -> None:
     with pytest.raises(StorageError):
         under_test.log.truncate_to(2)
     assert under_test.log.is_offline is not None
+
+
+@pytest.mark.parametrize("end_offset", [4, 7])
+def test_a_log_that_was_emptied_does_not_start_where_it_did_before(end_offset: int) -> None:
+    """Its new leader had lost records: those that follow may be committed below the old start."""
+    under_test = LogUnderTest()
+    under_test.append_many(6)
+    under_test.log.flush()
+    under_test.log.high_watermark = 6
+    under_test.log.advance_log_start_offset(5)
+    under_test.log.truncate_to(3)
+    under_test.append_many(end_offset - 3)
+    log = under_test.kill(recovery_point=6, high_watermark=6, log_start_offset=5)
+    assert (log.log_start_offset, log.log_end_offset) == (3, end_offset)
+
+
+def test_records_deleted_after_a_cut_stay_deleted() -> None:
+    under_test = cut_log()
+    under_test.log.high_watermark = 4
+    under_test.log.advance_log_start_offset(3)
+    assert under_test.kill(recovery_point=4, log_start_offset=3).log_start_offset == 3
+
+
+def test_transactions_aborted_after_a_cut_stay_aborted() -> None:
+    """The checkpoint says that these offsets are compacted, which was true of the cut records."""
+    under_test = TransactionalLog(cleanup_compact=True)
+    under_test.append_many(4)
+    under_test.log.flush()
+    under_test.replicate()
+    under_test.log.truncate_to(1)
+    under_test.write(7, "aborted")
+    under_test.end(7, ABORT)
+    log = under_test.kill(recovery_point=4, high_watermark=4, first_dirty_offset=4)
+    assert log.first_dirty_offset == 1
+    under_test.replicate()
+    assert read_committed(log) == [value_at(0)]

@@ -27,6 +27,7 @@ from minikafka.storage.errors import OutOfOrderSequence, StorageError
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.memory_disk import MemoryDisk
+from tests.kit.examples import examples
 from tests.storage.batches import NOW_MS, batch_of, read_records
 
 DIRECTORY = "d/t-0"
@@ -40,6 +41,7 @@ FAILING_OPERATIONS = (
     "remove",
     "sync_directory",
 )
+CHECKPOINTED = ("recovery_point", "high_watermark", "log_start_offset")
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -59,7 +61,10 @@ class LogMachine(RuleBasedStateMachine):
         self.sequences: dict[int, list[tuple[int, int, int]]] = {7: [], 8: [], 9: []}
         self.value_count = 0
         self.epoch = 0
+        self.epochs: dict[int, int] = {}  # offset -> leader epoch, of `records`
         self.recovery_point = 0
+        # Per checkpoint file: what one that survives a crash may say, the newest last.
+        self.checkpointed: dict[str, list[int]] = {}
         self.now_ms = NOW_MS
 
     @initialize(seed=st.integers(0, 2**32), segment_bytes=st.sampled_from((400, 1500, 10_000)))
@@ -70,6 +75,7 @@ class LogMachine(RuleBasedStateMachine):
         self.disk.sync_directory(DIRECTORY)
         self.config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=200)
         self.open()
+        self.write_checkpoints()
 
     def open(self) -> None:
         self.log = Log.open(
@@ -91,6 +97,7 @@ class LogMachine(RuleBasedStateMachine):
         self.batch_starts.append(offset)
         for value in values:
             self.records[self.log_end] = value
+            self.epochs[self.log_end] = self.epoch
             self.log_end += 1
 
     # --- clients -----------------------------------------------------------------------------
@@ -182,6 +189,17 @@ class LogMachine(RuleBasedStateMachine):
             while sent and sent[-1][2] >= end:
                 sent.pop()
 
+    @rule(draw=st.data())
+    def empty_and_start_anywhere(self, draw: st.DataObject) -> None:
+        """A new leader's log ends below the start of this one, or starts beyond its end."""
+        offset = draw.draw(st.integers(0, self.log_end + 3))
+        self.write_checkpoints()
+        self.log.truncate_fully_and_start_at(offset, now_ms=self.now_ms)
+        self.forget_from(0)
+        self.forget_producers(lambda _: True)
+        self.log_start = self.log_end = self.known_from = self.recovery_point = offset
+        self.synced_end = offset
+
     def forget_from(self, end: int) -> None:
         for offset in range(end, self.log_end):
             self.records.pop(offset, None)
@@ -229,6 +247,40 @@ class LogMachine(RuleBasedStateMachine):
         self.log_start = self.log.log_start_offset
 
     @rule()
+    def write_checkpoints(self) -> None:
+        for kind in CHECKPOINTED:
+            self.checkpointed.setdefault(kind, []).append(getattr(self.log, kind))
+
+    @rule(draw=st.data(), power_loss=st.booleans())
+    def crash_with_any_checkpoints(self, draw: st.DataObject, power_loss: bool) -> None:
+        """Checkpoints are written at different times, some of them before a cut of the log."""
+        recovery_point, high_watermark, log_start = (
+            draw.draw(st.sampled_from(self.checkpointed[kind]), label=kind) for kind in CHECKPOINTED
+        )
+        lowest = min(self.log.segments[0].base_offset, self.log_start)
+        log_start = max(log_start, lowest, min(self.known_from, self.log_start))
+        if self.log.cut_marker.offset is None:
+            # Without a marker, a log start of before the cut would be believed.
+            log_start = min(log_start, self.log_start)
+        if power_loss:
+            self.known_from = log_start = self.log_start
+        self.disk.crash(power_loss=power_loss)
+        self.log = Log.open(
+            FileCache(self.disk, 3),
+            DIRECTORY,
+            self.config,
+            now_ms=self.now_ms,
+            recovery_point=recovery_point,
+            high_watermark=high_watermark,
+            log_start_offset=log_start,
+        )
+        assert self.log.log_start_offset <= self.log_start
+        self.log_start = self.log.log_start_offset
+        self.recovery_point = self.log.recovery_point
+        if power_loss:
+            self.accept_power_loss()
+
+    @rule()
     def restart(self) -> None:
         self.log.close()
         self.recovery_point = self.log.recovery_point
@@ -242,6 +294,9 @@ class LogMachine(RuleBasedStateMachine):
         self.known_from = self.log_start
         self.disk.crash(power_loss=True)
         self.open()
+        self.accept_power_loss()
+
+    def accept_power_loss(self) -> None:
         assert self.log.log_end_offset >= self.synced_end
         assert self.log.log_end_offset <= self.log_end
         survived = {record.offset for record in read_records(self.log)}
@@ -426,6 +481,8 @@ class LogMachine(RuleBasedStateMachine):
             if offset >= self.log_start
         }
         assert found == expected
+        epochs = {offset: log.leader_epochs.epoch_for(offset) for offset in found}
+        assert epochs == {offset: self.epochs[offset] for offset in found}
 
     @invariant()
     def segments_are_contiguous(self) -> None:
@@ -450,6 +507,6 @@ class LogMachine(RuleBasedStateMachine):
 def test_a_log_behaves_like_a_list(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     run_state_machine_as_test(
-        LogMachine, settings=settings(max_examples=80, stateful_step_count=30)
+        LogMachine, settings=settings(max_examples=examples(80), stateful_step_count=30)
     )
     assert LogMachine.finished_count > 0

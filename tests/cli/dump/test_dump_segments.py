@@ -34,6 +34,7 @@ from tests.cli.dump.conftest import (
     dump_text,
     opened,
 )
+from tests.kit.examples import examples
 
 FIRST = "00000000000000000000"
 _CRC_START = 21
@@ -268,7 +269,7 @@ def test_group_records_are_decoded(tmp_path: Path) -> None:
     assert "kind offset  group id billing  topic orders" in dump_text("--records", path)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(position=st.integers(min_value=0), bit=st.integers(0, 7))
 def test_any_flipped_bit_that_a_crc_covers_is_found(position: int, bit: int) -> None:
     first = batch(0)

@@ -16,6 +16,7 @@ from minikafka_client.errors import (
     UnsupportedByBrokerError,
 )
 from tests.client.core.consumer_group_world import Application, World, partitions, stable
+from tests.kit.examples import examples
 
 
 def sent(application: Application) -> int:
@@ -398,4 +399,4 @@ class Groups(RuleBasedStateMachine):
 
 
 TestGroups = Groups.TestCase
-TestGroups.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestGroups.settings = settings(max_examples=examples(60), stateful_step_count=60, deadline=None)

@@ -17,6 +17,7 @@ from minikafka_client.options import ConnectionConfig, Mechanism
 from minikafka_client.plans.handshake import shake_hands
 from minikafka_client.sasl import ITERATIONS_MAX, Plain, ScramSha256, ScramSha512
 from tests.client.security.scram_server import ScramServer
+from tests.kit.examples import examples
 
 TEXTS = st.text(st.characters(blacklist_characters="\0", codec="utf-8"), min_size=1, max_size=20)
 
@@ -75,7 +76,7 @@ def test_the_example_of_rfc_7677() -> None:
 
 
 @given(TEXTS, TEXTS, st.binary(min_size=1), st.sampled_from(["sha256", "sha512"]))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_both_sides_are_content(username: str, password: str, salt: bytes, name: str) -> None:
     server = ScramServer(username, password, name, salt)
     mechanism = ScramSha256 if name == "sha256" else ScramSha512

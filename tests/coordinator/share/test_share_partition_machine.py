@@ -20,6 +20,7 @@ from minikafka.coordinator.share.share_partition import (
     StateBatch,
 )
 from minikafka.protocol.errors import ErrorCode
+from tests.kit.examples import examples
 
 LIMITS = Limits(record_locks_max=12, delivery_count_max=3, lock_duration_ms=10_000)
 MEMBERS = st.sampled_from(["a", "b"])
@@ -305,4 +306,6 @@ def _released(entry: Entry) -> Entry:
 
 
 TestSharePartition = SharePartitionMachine.TestCase
-TestSharePartition.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestSharePartition.settings = settings(
+    max_examples=examples(150), stateful_step_count=40, deadline=None
+)

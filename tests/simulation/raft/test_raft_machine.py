@@ -17,6 +17,7 @@ from minikafka.consensus import Role
 from minikafka.consensus.context import RaftContext
 from minikafka.lab.simulation.kit.invariants import InvariantViolated
 from minikafka.lab.simulation.raft.node import SimulatedNode
+from tests.kit.examples import SCALE, examples
 from tests.simulation.raft.cluster import Cluster
 from tests.simulation.raft.mutants import go_by_the_committed_voters
 
@@ -79,14 +80,14 @@ class QuorumMachine(RuleBasedStateMachine):
 
 
 SHORT = settings(
-    max_examples=25,
+    max_examples=examples(25),
     stateful_step_count=25,
     deadline=None,
-    derandomize=True,
+    derandomize=SCALE == 1,
     suppress_health_check=list(HealthCheck),
 )
 
-UNSHRUNK = settings(SHORT, max_examples=100, phases=[Phase.generate])
+UNSHRUNK = settings(SHORT, max_examples=examples(100), phases=[Phase.generate])
 
 
 @pytest.fixture(autouse=True)
