@@ -108,12 +108,7 @@ def command(
     finally:
         is_restored = _close(engine)
     _write(found, engine.version, json_path, html_path)
-    with reader_may_leave():
-        click.echo(f"{found.runs} runs of {len(found.found)} cells in {found.seconds:.0f} s")
-        for breach in found.breaches:
-            click.echo(f"BROKEN {breach.promise}: {breach.text} ({breach.scenario})")
-        for failure in found.failures:
-            note(f"not judged: {failure}")
+    _tell(found)
     if found.is_interrupted:
         note("interrupted: only the runs until then were judged; topics lab-... may be left")
         sys.exit(EXIT_INTERRUPTED)
@@ -122,6 +117,16 @@ def command(
     if not found.breaches:
         click.echo("no promise was broken")
     sys.exit(found.exit_code)
+
+
+def _tell(found: Verification) -> None:
+    """Print what was found, but no verdict."""
+    with reader_may_leave():
+        click.echo(f"{found.runs} runs of {len(found.found)} cells in {found.seconds:.0f} s")
+        for breach in found.breaches:
+            click.echo(f"BROKEN {breach.promise}: {breach.text} ({breach.scenario})")
+        for failure in found.failures:
+            note(f"not judged: {failure}")
 
 
 def _close(engine: ProcessesEngine) -> bool:
