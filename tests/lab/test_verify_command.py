@@ -40,7 +40,10 @@ def draw(monkeypatch: pytest.MonkeyPatch) -> Draw:
     """Choose the scenarios of the command."""
 
     def choose(scenarios: Iterator[Scenario]) -> None:
-        monkeypatch.setattr(verify, "scenarios_for", lambda *_: scenarios)
+        def chosen(*_: object) -> Iterator[Scenario]:
+            return scenarios
+
+        monkeypatch.setattr(verify, "scenarios_for", chosen)
 
     return choose
 
