@@ -30,17 +30,28 @@ STEPS: Final = (
 """Where it can be killed, in order; up to "booked", a transfer has not happened."""
 
 
+class FencedError(RuntimeError):
+    """Another process has taken over the books."""
+
+
 class Books:
-    """The database: transfers, and the Kafka transaction of the last one."""
+    """The database: transfers, and the Kafka transaction of the last one.
+
+    Each process that takes over the books gets a generation. The database refuses the decisions of
+    earlier ones, which Kafka cannot do: it does not see them.
+    """
 
     def __init__(self, path: Path) -> None:
+        self._generation = 0
         self._database = sqlite3.connect(path, isolation_level=None)
         self._database.executescript(
             """
             PRAGMA journal_mode = WAL;
             CREATE TABLE IF NOT EXISTS transfer (number INTEGER PRIMARY KEY);
             CREATE TABLE IF NOT EXISTS decision (
-                transactional_id TEXT PRIMARY KEY, prepared TEXT NOT NULL
+                transactional_id TEXT PRIMARY KEY,
+                prepared TEXT NOT NULL,
+                generation INTEGER NOT NULL
             );
             """
         )
@@ -65,11 +76,35 @@ class Books:
         """Book a transfer."""
         self._database.execute("INSERT INTO transfer VALUES (?)", (number,))
 
+    def take_over(self) -> PreparedTransactionState:
+        """Fence all processes that took over before; return the decision that stands.
+
+        Both happen in one statement, so no decision can come between them.
+        """
+        row: tuple[str, int]
+        [row] = self._database.execute(
+            """
+            INSERT INTO decision VALUES (?, '', 1)
+            ON CONFLICT DO UPDATE SET generation = generation + 1
+            RETURNING prepared, generation
+            """,
+            (TRANSACTIONAL_ID,),
+        ).fetchall()
+        prepared, self._generation = row
+        return PreparedTransactionState.parse(prepared)
+
     def decide(self, prepared: PreparedTransactionState) -> None:
-        """Decide to commit the prepared transaction; the one before it is complete."""
-        self._database.execute(
-            "INSERT OR REPLACE INTO decision VALUES (?, ?)", (TRANSACTIONAL_ID, str(prepared))
+        """Decide to commit the prepared transaction; the one before it is complete.
+
+        Raises:
+            FencedError: another process has taken over since.
+        """
+        changed = self._database.execute(
+            "UPDATE decision SET prepared = ? WHERE transactional_id = ? AND generation = ?",
+            (str(prepared), TRANSACTIONAL_ID, self._generation),
         )
+        if not changed.rowcount:
+            raise FencedError(f"generation {self._generation} of {TRANSACTIONAL_ID!r} is fenced")
 
     def decided(self) -> PreparedTransactionState:
         """The prepared transaction that is to be committed; empty at first."""
@@ -86,7 +121,9 @@ def work(
         bootstrap, transactional_id=TRANSACTIONAL_ID, transaction_two_phase_commit_enable=True
     ) as producer:
         step("recovering")
-        producer.complete_transaction(books.decided())
+        # The producer has fenced its predecessor in Kafka: no transaction of it can be prepared
+        # after the decision is read here.
+        producer.complete_transaction(books.take_over())
         step("recovered")
         for number in range(len(books.transfers()), transfers):
             with producer.transaction() as transaction:

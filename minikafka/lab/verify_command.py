@@ -17,6 +17,7 @@ from .report import Lab
 from .runner import EngineResult
 
 if TYPE_CHECKING:
+    from .processes.engine import ProcessesEngine
     from .processes.verify import Progress as Step
     from .processes.verify import Verification
 
@@ -72,7 +73,10 @@ def command(
 
     Topics and groups whose names begin with lab- are made, and deleted.
 
-    Exit codes: 0 no promise was broken, 1 one was, 2 the cluster or a command of --on failed.
+    Ctrl-C ends it early, and what was found is still written.
+
+    Exit codes: 0 no promise was broken, 1 one was, 2 the cluster or a command of --on failed, 130
+    it was interrupted.
     """
     check_writable(json_path, html_path)
     from .processes.target import CannotError
@@ -101,23 +105,40 @@ def command(
                 count=count,
                 progress=progress,
             )
-    except KeyboardInterrupt:
-        note("interrupted; topics that begin with lab- may be left")
-        sys.exit(EXIT_INTERRUPTED)
     finally:
-        engine.close()
+        is_restored = _close(engine)
     _write(found, engine.version, json_path, html_path)
+    _tell(found)
+    if found.is_interrupted:
+        note("interrupted: only the runs until then were judged; topics lab-... may be left")
+        sys.exit(EXIT_INTERRUPTED)
+    if found.exit_code == EXIT_USAGE or not (found.breaches or is_restored):
+        raise CannotVerify(f"{bootstrap} could not be judged, or not be restored; see above")
+    if not found.breaches:
+        click.echo("no promise was broken")
+    sys.exit(found.exit_code)
+
+
+def _tell(found: Verification) -> None:
+    """Print what was found, but no verdict."""
     with reader_may_leave():
         click.echo(f"{found.runs} runs of {len(found.found)} cells in {found.seconds:.0f} s")
         for breach in found.breaches:
             click.echo(f"BROKEN {breach.promise}: {breach.text} ({breach.scenario})")
         for failure in found.failures:
             note(f"not judged: {failure}")
-    if found.exit_code == EXIT_USAGE:
-        raise CannotVerify(f"{bootstrap} could not be judged; see above")
-    if not found.breaches:
-        click.echo("no promise was broken")
-    sys.exit(found.exit_code)
+
+
+def _close(engine: ProcessesEngine) -> bool:
+    """Restore the cluster; return whether that worked."""
+    from .processes.target import CannotError
+
+    try:
+        engine.close()
+    except CannotError as error:
+        note(f"the cluster could not be restored: {error}")
+        return False
+    return True
 
 
 def _write(
@@ -126,7 +147,7 @@ def _write(
     if json_path is None and html_path is None:
         return
     result = EngineResult("verify", version, found.found, seconds=found.seconds)
-    lab = Lab([result], seconds=found.seconds)
+    lab = Lab([result], seconds=found.seconds, is_complete=not found.is_interrupted)
     document = lab.document(lambda _: {}, lambda scenario, _: scenario) | {
         "breaches": [one._asdict() for one in found.breaches],
         "failures": found.failures,

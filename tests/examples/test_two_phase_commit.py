@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.two_phase_commit.bank import SIDES, STEPS, Books
+from examples.two_phase_commit.bank import SIDES, STEPS, Books, FencedError, work
 from examples.two_phase_commit.run import DEATHS, announced, make_topic, run_bank
 from minikafka import testing
 
@@ -45,4 +45,22 @@ def test_a_transfer_is_booked_and_announced_or_neither(
     assert run_bank(bootstrap, topic, database, TRANSFERS, "never") == 0
     everything = list(range(TRANSFERS))
     assert Books(database).transfers() == everything
+    assert announced(bootstrap, topic) == [everything] * len(SIDES)
+
+
+def test_a_zombie_cannot_book_what_its_successor_has_aborted(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    topic, database = tmp_path.name, tmp_path / "bank.db"
+    make_topic(bootstrap, topic)
+
+    def succeed(step: str) -> None:
+        if step == "prepared":
+            work(bootstrap, topic, Books(database), 0, lambda _: None)
+
+    with pytest.raises(FencedError):
+        work(bootstrap, topic, Books(database), TRANSFERS, succeed)
+    assert Books(database).transfers() == []
+    assert run_bank(bootstrap, topic, database, TRANSFERS, "never") == 0
+    everything = list(range(TRANSFERS))
     assert announced(bootstrap, topic) == [everything] * len(SIDES)

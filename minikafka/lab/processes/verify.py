@@ -87,6 +87,7 @@ class Verification:
         breaches: what broke a promise, in the order of time.
         failures: why runs could not be ended: the cluster, or a hook, did not do its part.
         is_usable: whether the cluster could be reached and the hooks worked.
+        is_interrupted: whether Ctrl-C ended it; the run that it ended is not judged.
         seconds: how long it took.
     """
 
@@ -94,6 +95,7 @@ class Verification:
     breaches: list[Breach] = field(default_factory=list[Breach])
     failures: list[str] = field(default_factory=list[str])
     is_usable: bool = True
+    is_interrupted: bool = False
     seconds: float = 0.0
 
     @property
@@ -157,7 +159,7 @@ def verify(
     count: Counting = "plain",
     progress: Callable[[Progress], None] | None = None,
 ) -> Verification:
-    """Run random scenarios for some time.
+    """Run random scenarios for some time; Ctrl-C ends it with what was found until then.
 
     Args:
         engine: of any target.
@@ -183,27 +185,30 @@ def verify(
     engine.witness, engine.keeps_topics = witness, count == "spark"
     began = time.monotonic()
     scenarios, failures = scenarios_for(engine, Random(seed)), 0
-    while (passed := time.monotonic() - began) < seconds and failures < _FAILURES_IN_A_ROW_MAX:
-        if verification.runs == runs_max:
-            break
-        scenario = next(scenarios)
-        if progress is not None:
-            breaches = len(verification.breaches)
-            progress(Progress(passed, seconds, verification.runs, str(scenario), breaches))
-        reports.clear()
-        try:
-            run = engine.run(scenario)
-        except CannotError as error:
-            verification.failures.append(f"{scenario}: {error}")
-            failures += 1
-            if isinstance(error, (HookError, UnreachableError)):
-                failures = _FAILURES_IN_A_ROW_MAX
-            continue
-        failures = 0
-        verification.found.setdefault(scenario.cell, CellResult()).add(run)
-        verification.breaches += breaches_of(scenario, run.counts, reports)
+    try:
+        while (passed := time.monotonic() - began) < seconds and failures < _FAILURES_IN_A_ROW_MAX:
+            if verification.runs == runs_max:
+                break
+            scenario = next(scenarios)
+            if progress is not None:
+                breaches = len(verification.breaches)
+                progress(Progress(passed, seconds, verification.runs, str(scenario), breaches))
+            reports.clear()
+            try:
+                run = engine.run(scenario)
+            except CannotError as error:
+                verification.failures.append(f"{scenario}: {error}")
+                failures += 1
+                if isinstance(error, (HookError, UnreachableError)):
+                    failures = _FAILURES_IN_A_ROW_MAX
+                continue
+            failures = 0
+            verification.found.setdefault(scenario.cell, CellResult()).add(run)
+            verification.breaches += breaches_of(scenario, run.counts, reports)
+    except KeyboardInterrupt:
+        verification.is_interrupted = True
     verification.is_usable = failures < _FAILURES_IN_A_ROW_MAX
-    if count == "spark":
+    if count == "spark" and not verification.is_interrupted:
         from .spark_counts import check_with_spark
 
         check_with_spark(engine.bootstrap, counted)
