@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain
 from typing import NamedTuple
 
 
@@ -100,6 +101,8 @@ class Ledger:
             repeated = sum(results.values()) - len(results)
         seen = set(self.read)
         refused = {value for value, fate in self.fates.items() if fate is Fate.REFUSED}
+        # A broken broker may show them to whoever reads the log at the end, too.
+        aborted = refused.intersection(chain.from_iterable(self.transactions))
         return Counts(
             sent=len(self.sent),
             trusted=len(trusted),
@@ -109,7 +112,7 @@ class Ledger:
             lost=lost,
             repeated=repeated,
             reordered=_reordered(self.sent, self.log),
-            aborted_read=sum(value in refused and value not in copies for value in seen),
+            aborted_read=len((seen & refused - copies.keys()) | (seen & aborted)),
             torn=sum(0 < len(seen.intersection(one)) < len(one) for one in self.transactions),
             vanished=sum(value not in copies and value not in refused for value in seen),
             results=sum(results.values()),

@@ -65,6 +65,8 @@ def test_a_reader_of_an_aborted_transaction() -> None:
     assert interesting(whole.count()) == {"aborted_read": 2}
     whole.read = ["r0"]
     assert interesting(whole.count()) == {"torn": 1}
+    whole.read = whole.log = ["r0", "r1", "r2", "r3"]  # the broker has forgotten that it aborted
+    assert interesting(whole.count()) == {"aborted_read": 2}
 
 
 def test_producers_do_not_order_each_other() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from minikafka.protocol.errors import ErrorCode
@@ -28,6 +28,8 @@ _ONLY_TRY_MS: Final = 1_500
 _RESULT_TIMEOUT_S: Final = 60.0
 _ABORTED_ONE_OF: Final = 4
 _TRANSACTIONS_MAX: Final = 3
+_OPEN_S: Final = 0.1
+"""How long a transaction stays open that is to be aborted: a reader that shows it has the time."""
 
 
 def producer_options(mode: ProducerMode, name: str) -> ProducerOptions:
@@ -163,6 +165,14 @@ class Sending:
             self._note_too_few(value, delivery)
         return bool(self._stage.ledger.too_few)
 
+    def is_acknowledged(self) -> bool:
+        """Whether a value on its way was acknowledged."""
+        for _, delivery, _ in self._pending:
+            with suppress(errors.KafkaError, TimeoutError):
+                delivery.result(0)
+                return True
+        return False
+
     def _told(self, value: str, error: Exception, delivery: Delivery | None) -> None:
         code = getattr(error, "code", None)
         is_refused = code is ErrorCode.NOT_ENOUGH_REPLICAS
@@ -184,13 +194,14 @@ class Sending:
         """Values that are sent in the block are one transaction, which is committed or aborted."""
         stage, first = self._stage, self._next
         number = len(stage.ledger.transactions)
-        is_aborted = number == 1 or stage.dice.randrange(_ABORTED_ONE_OF) == 0
+        is_aborted = number % _ABORTED_ONE_OF == 1 or stage.dice.randrange(_ABORTED_ONE_OF) == 0
         fate = Fate.TRUSTED
         try:
             with self._producer.transaction():
                 yield
                 self.settle()
                 if is_aborted:
+                    time.sleep(_OPEN_S)
                     raise _AbortedOnPurpose
         except (_AbortedOnPurpose, errors.TransactionAbortableError):
             fate = Fate.REFUSED

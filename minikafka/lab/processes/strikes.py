@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Final, Protocol
 
@@ -21,8 +22,16 @@ class Sender(Protocol):
         """Whether one of them was refused for want of replicas, at least for now."""
         ...
 
+    def is_acknowledged(self) -> bool:
+        """Whether one of them was acknowledged that was not settled before."""
+        ...
+
 
 _DEATH_S: Final = 10.0
+_FETCH_WAITS_S: Final = 0.6
+"""A follower's fetch may wait at the leader for replica.fetch.wait.max.ms (500 by default)."""
+_ALONE_S: Final = 0.8
+"""How long the leader is alone with a record that needs others: does it wait for them?"""
 
 Strike = Callable[[Stage, Cell, Sender], Generator[None]]
 
@@ -42,24 +51,46 @@ def _lose_request(stage: Stage, cell: Cell, _sender: Sender) -> Generator[None]:
 def _kill(action: Action) -> Strike:
     def strike(stage: Stage, cell: Cell, sender: Sender) -> Generator[None]:
         leader = stage.leader()
-        is_told_first = action is Action.KILL_AFTER_ACK and (
+        if action is Action.KILL_AFTER_ACK and (
             cell.producer.acks is Acks.ALL or cell.topic.replicas == 1
-        )
-        if not is_told_first:
-            stage.do(action, leader)
-        yield
-        if is_told_first:
-            sender.settle()
+        ):
+            yield from _have_it_acknowledged(stage, cell, sender, leader)
         else:
+            stage.do(action, leader)
+            yield
             # It lives on if the batch went to another leader: then it dies here.
             stage.wait_a_while(lambda: not stage.answers(leader), _DEATH_S)
-        stage.do(Action.KILL, leader)
+            stage.do(Action.KILL, leader)
         if cell.topic.replicas > 1:
             stage.leader(other_than=leader)
             stage.look()
         stage.do(Action.START, leader)
 
     return strike
+
+
+def _have_it_acknowledged(stage: Stage, cell: Cell, sender: Sender, leader: int) -> Generator[None]:
+    """Kill a leader that has acknowledged with acks=all, if possible before others have the record.
+
+    The followers stand still for a moment. A leader that acknowledges meanwhile dies at once, with
+    the only replica; one that waits for them, as it has to, dies when they have the record.
+    """
+    others: list[int] = []
+    if cell.topic.replicas > 1 and {Action.PAUSE, Action.RESUME} <= stage.target.can:
+        others = [node for node in stage.addresses if node != leader]
+    for node in others:
+        stage.do(Action.PAUSE, node)
+    if others:
+        time.sleep(_FETCH_WAITS_S)
+    yield
+    is_early = bool(others) and stage.wait_a_while(sender.is_acknowledged, _ALONE_S)
+    if is_early:
+        stage.do(Action.KILL, leader)
+    for node in others:
+        stage.do(Action.RESUME, node)
+    if not is_early:
+        sender.settle()
+        stage.do(Action.KILL, leader)
 
 
 def _isolate_leader(stage: Stage, _cell: Cell, _sender: Sender) -> Generator[None]:

@@ -11,8 +11,9 @@ sys.exit(verification.exit_code)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from typing import Final, Literal, NamedTuple
@@ -37,8 +38,19 @@ Counting = Literal["plain", "spark"]
 _FAILURES_IN_A_ROW_MAX: Final = 3
 _SHOWN_ONE_OF: Final = 4
 """Every so many scenarios, one of a claim that says what can happen."""
-_QUICK: Final = {Fault.ACK_LOST, Fault.REQUEST_LOST}
+_CONNECTIONS: Final = {Fault.ACK_LOST, Fault.REQUEST_LOST}
 """They take a connection, and no node, away."""
+_TELLING: Final = (
+    Fault.ACK_LOST,
+    Fault.LEADER_KILLED_AFTER_ACK,
+    Fault.ISR_SHRUNK,
+    Fault.LEADER_KILLED_AFTER_APPEND,
+    Fault.COORDINATOR_KILLED,
+    Fault.PRODUCER_KILLED,
+    Fault.NONE,
+    Fault.CONSUMER_KILLED_BETWEEN,
+)
+"""What shows most of what can be wrong, the most first."""
 _SEED_BITS: Final = 31
 
 EXIT_GOOD: Final = 0
@@ -217,7 +229,7 @@ def verify(
 
 
 def scenarios_for(engine: ProcessesEngine, dice: Random) -> Iterator[Scenario]:
-    """Scenarios without end: first those that decide claims, the quick ones of them before others.
+    """Scenarios without end: first those that decide claims, each kind of fault early.
 
     Raises (while iterating):
         CannotError: the engine can run none.
@@ -229,16 +241,33 @@ def scenarios_for(engine: ProcessesEngine, dice: Random) -> Iterator[Scenario]:
         for cell in representative(claim)
         if engine.why_not(cell) is None
     )
-    for cell in sorted(deciding, key=_by_speed):
+    for cell in _by_turns(deciding):
         yield Scenario(cell, dice.getrandbits(_SEED_BITS))
     while True:
         yield draw(engine, dice)
 
 
-def _by_speed(cell: Cell) -> int:
-    if cell.fault in _QUICK:
-        return 0
-    return 2 if cell.fault in NEEDS else 1
+def _by_turns(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """A lost connection, a node that dies, a client that dies, and so on; producers alone first.
+
+    A cluster that breaks a promise at all is to be caught in the first minute.
+    """
+    kinds: tuple[list[Cell], ...] = [], [], []
+    for cell in sorted(cells, key=_by_tale):
+        kinds[0 if cell.fault in _CONNECTIONS else 1 if cell.fault in NEEDS else 2].append(cell)
+    for turn in zip_longest(*kinds):
+        yield from (cell for cell in turn if cell is not None)
+
+
+def _by_tale(cell: Cell) -> tuple[bool, int, bool, bool]:
+    rank = _TELLING.index(cell.fault) if cell.fault in _TELLING else len(_TELLING)
+    producer = cell.producer
+    return (
+        cell.consumer is not None,
+        rank,
+        not producer.is_idempotent,
+        not producer.is_transactional,
+    )
 
 
 def draw(engine: ProcessesEngine, dice: Random) -> Scenario:
