@@ -239,7 +239,9 @@ def _run(
     gc.disable()
     from ..broker.control.first_users import FirstUser
     from ..broker.run import BrokerOptions, StartError, run_broker
+    from ..broker.system.free_memory import give_back_what_is_free
 
+    give_back_what_is_free()
     options = BrokerOptions(
         config=config,
         data_dir=directory,

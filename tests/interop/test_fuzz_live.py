@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import socket
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 
 import psutil
@@ -232,13 +232,28 @@ def test_clients_that_do_not_read_their_answers_get_no_memory(target: Target) ->
     target.check()
 
 
-def test_a_decompression_bomb_is_refused_and_gets_no_memory(target: Target) -> None:
+def bombs() -> Iterator[produce.Request]:
     for codec in (Compression.GZIP, Compression.ZSTD, Compression.LZ4, Compression.SNAPPY):
-        bomb = bytes(encode_batch([(None, bytes(150_000_000), (), 1000)], compression=codec))
-        request = produce_request("fuzz-plain", bomb)
-        answer = target.honest.ask(request, 9, produce.Response)
+        bomb = encode_batch([(None, bytes(150_000_000), (), 1000)], compression=codec)
+        yield produce_request("fuzz-plain", bytes(bomb))
+
+
+def test_a_decompression_bomb_is_refused_and_gets_no_memory(target: Target) -> None:
+    for bomb in bombs():
+        answer = target.honest.ask(bomb, 9, produce.Response)
         assert answer.responses[0].partition_responses[0].error_code != 0
         target.check()
+
+
+def test_decompression_bombs_at_once_leave_no_memory_behind(target: Target) -> None:
+    each = [*bombs(), *bombs()]
+    with connections(target, len(each)) as wires:
+        for _ in range(3):
+            for wire, bomb in zip(wires, each, strict=True):
+                wire.send(bomb, 9)
+            for wire in wires:
+                wire.receive(produce.Response, 9)
+    target.check()
 
 
 def test_connections_that_come_and_go_leave_nothing_behind(target: Target) -> None:

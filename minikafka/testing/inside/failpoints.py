@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from inspect import iscoroutinefunction
@@ -134,27 +134,28 @@ def _always(_: _Call) -> bool:
     return True
 
 
-_POINTS: Final[dict[FailpointName, _Point]] = {
-    "produce.received": _Point(Partition, "append", False, _is_from_client),
-    "produce.appended": _Point(Log, "append_as_leader", True, _is_new),
-    "produce.committed": _Point(Acknowledgements, "ready", False, _is_committed),
-    "replication.sending": _Point(FetchServer, "_records", False, _has_records),
-    "replication.appended": _Point(Log, "append_as_follower", True, _is_for_users),
-    "replication.confirmed": _Point(Partition, "follower_fetched", False, _confirms),
-    "leader.elected": _Point(Partition, "lead", True, _has_new_epoch),
-    "log.rolled": _Point(Log, "_roll", True, _is_for_users),
-    "log.truncated": _Point(Log, "truncate_to", True, _is_for_users),
-    "group.generation_stored": _Point(Rebalance, "_begin_generation", False, _always),
-    "group.assignment_stored": _Point(Rebalance, "_assignment_stored", False, _is_stored),
-    "group.offsets_committed": _Point(GroupService, "ask", True, _is_commit),
-    "transaction.initialized": _Point(TransactionService, "ask", True, _is_initialized),
-    "transaction.partition_added": _Point(TransactionService, "confirm", True, _is_confirmed),
-    "transaction.decided": _Point(MarkerSender, "send", False, _always),
-    "transaction.marker_appended": _Point(Partition, "append_marker", True, _is_marked),
-    "transaction.markers_written": _Point(TransactionShard, "markers_written", False, _always),
-    "controller.decided": _Point(Quorum, "propose", False, _always),
-    "controller.committed": _Point(Quorum, "propose", True, _always),
-}
+_POINTS: Final[Sequence[tuple[FailpointName, _Point]]] = (
+    ("produce.received", _Point(Partition, "append", False, _is_from_client)),
+    ("produce.appended", _Point(Log, "append_as_leader", True, _is_new)),
+    ("produce.committed", _Point(Acknowledgements, "ready", False, _is_committed)),
+    ("replication.sending", _Point(FetchServer, "_records", False, _has_records)),
+    ("replication.appended", _Point(Log, "append_as_follower", True, _is_for_users)),
+    ("replication.confirmed", _Point(Partition, "follower_fetched", False, _confirms)),
+    ("leader.elected", _Point(Partition, "lead", True, _has_new_epoch)),
+    ("log.rolled", _Point(Log, "_roll", True, _is_for_users)),
+    ("log.truncated", _Point(Log, "truncate_to", True, _is_for_users)),
+    ("group.generation_stored", _Point(Rebalance, "_begin_generation", False, _always)),
+    ("group.assignment_stored", _Point(Rebalance, "_assignment_stored", False, _is_stored)),
+    ("group.offsets_committed", _Point(GroupService, "ask", True, _is_commit)),
+    ("transaction.initialized", _Point(TransactionService, "ask", True, _is_initialized)),
+    ("transaction.partition_added", _Point(TransactionService, "added", True, _always)),
+    ("transaction.partition_added", _Point(TransactionService, "confirm", True, _is_confirmed)),
+    ("transaction.decided", _Point(MarkerSender, "send", False, _always)),
+    ("transaction.marker_appended", _Point(Partition, "append_marker", True, _is_marked)),
+    ("transaction.markers_written", _Point(TransactionShard, "markers_written", False, _always)),
+    ("controller.decided", _Point(Quorum, "propose", False, _always)),
+    ("controller.committed", _Point(Quorum, "propose", True, _always)),
+)
 
 
 @dataclass(slots=True)
@@ -188,7 +189,7 @@ class Failpoints:
         """Replace the methods at which points are, once."""
         if not self._is_installed:
             self._is_installed = True
-            for name, point in _POINTS.items():
+            for name, point in _POINTS:
                 original = getattr(point.owner, point.method)
                 setattr(point.owner, point.method, self._watched(name, point, original))
 
