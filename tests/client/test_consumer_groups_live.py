@@ -217,6 +217,23 @@ async def test_released_records_come_again_and_rejected_ones_do_not(
         assert left.value == b"release"
 
 
+async def test_a_commit_tells_what_was_answered_before_it(queues: str, new_name: NewName) -> None:
+    topic = await make_topic(queues, new_name(), 1, b"1", b"2")
+    answered = trio.Event()
+    async with sharing(
+        queues,
+        topic,
+        share_acknowledgement_mode="explicit",
+        on_acknowledged=lambda *_: answered.set(),
+    ) as consumer:
+        first, second = await consumer.poll()
+        consumer.acknowledge(first, "accept")
+        consumer.acknowledge(second, "renew")  # sent at once, together with the other
+        await answered.wait()
+        assert await consumer.commit() == {mk.TopicPartition(topic, 0): None}
+        assert await consumer.commit() == {}
+
+
 async def test_a_share_consumer_of_properties_and_its_statistics(
     queues: str, new_name: NewName
 ) -> None:

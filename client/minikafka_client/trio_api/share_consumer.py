@@ -160,8 +160,7 @@ class ShareConsumer(Generic[Key, Value]):
         self._timer = trio.CancelScope()
         self._news = trio.Event()
         self._topic_error: KafkaError | None = None
-        self._settled: dict[tuple[TopicPartition, int], KafkaError | None] = {}
-        self._committing = 0
+        self._settled: dict[TopicPartition, KafkaError | None] = {}
         self._consumed = RateMeter()
         self._meter = RequestMeter()
         self._acknowledged = self._failed = 0
@@ -402,8 +401,9 @@ class ShareConsumer(Generic[Key, Value]):
     async def commit(self) -> dict[TopicPartition, KafkaError | None]:
         """Send all acknowledgements and wait for the answers.
 
-        Returns the result by partition: None, or why its acknowledgements did not take effect. In
-        implicit mode the records that were returned last are accepted first.
+        Returns the result by partition, of everything that was acknowledged since the last
+        ``commit``: None, or why acknowledgements did not take effect. In implicit mode the records
+        that were returned last are accepted first.
         """
         await trio.lowlevel.checkpoint()
         self._background.check_open()
@@ -411,18 +411,12 @@ class ShareConsumer(Generic[Key, Value]):
             self._accept_delivered()
         waiting = self._fetcher.undecided()
         self._fetcher.flush(trio.current_time())
-        self._committing += 1
-        try:
-            self._changed()
-            while waiting & self._fetcher.undecided():
-                await self._next_news()
-            results: dict[TopicPartition, KafkaError | None] = {}
-            for key in waiting:
-                results[key[0]] = self._settled.get(key) or results.get(key[0])
-        finally:
-            self._committing -= 1
-            if not self._committing:
-                self._settled.clear()
+        self._changed()
+        while waiting & self._fetcher.undecided():
+            await self._next_news()
+        # What the broker answered before this call counts as well: a renewal is sent at once, and
+        # an acknowledgement may have travelled with a fetch.
+        results, self._settled = self._settled, {}
         return results
 
     def commit_nowait(self) -> None:
@@ -509,8 +503,7 @@ class ShareConsumer(Generic[Key, Value]):
                     self._note(effect)
 
     def _note(self, settled: machine.Settled) -> None:
-        if self._committing:
-            self._settled |= {(settled.partition, o): settled.error for o in settled.offsets}
+        self._settled[settled.partition] = settled.error or self._settled.get(settled.partition)
         if settled.error is None:
             self._acknowledged += len(settled.offsets)
         else:

@@ -14,6 +14,7 @@ Decompression never allocates much more than the caller's limit, whatever the pa
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
+from io import BytesIO
 from struct import Struct
 from typing import Final
 
@@ -131,7 +132,7 @@ def _compress_gzip(payload: bytes | bytearray | memoryview, level: int) -> bytes
 
 def _decompress_gzip(payload: bytes, size_bytes_max: int) -> bytes:
     view = memoryview(payload)
-    pieces: list[bytes] = []
+    result = BytesIO()  # one growing block: see `_decompress_snappy`
     size_bytes = position = 0
     member = zlib.decompressobj(_GZIP_WINDOW_BITS)
     while True:
@@ -145,10 +146,10 @@ def _decompress_gzip(payload: bytes, size_bytes_max: int) -> bytes:
         size_bytes += len(decompressed)
         if size_bytes > size_bytes_max:
             raise _too_large(Compression.GZIP, payload, size_bytes_max)
-        pieces.append(decompressed)
+        result.write(decompressed)
         position += len(piece) - len(member.unused_data)
         if member.eof and position == len(payload):
-            return b"".join(pieces)
+            return result.getvalue()
         if member.eof:
             member = zlib.decompressobj(_GZIP_WINDOW_BITS)
         elif position == len(payload):
@@ -176,7 +177,9 @@ def _decompress_snappy(payload: bytes, size_bytes_max: int) -> bytes:
     if len(payload) >= version_end and _INT32.unpack_from(payload, len(SNAPPY_HEAD_MAGIC))[0] < 1:
         raise DecompressionError("SNAPPY: the version of the stream is less than 1")
     position = SNAPPY_HEAD_SIZE_BYTES
-    pieces: list[bytes] = []
+    # One growing block, not a list of small ones: malloc asks the system for a large block and gives
+    # it back at once, but keeps 100 MB of small ones when anything else was put above them.
+    result = BytesIO()
     size_bytes_left = size_bytes_max
     while position < len(payload):
         if payload.startswith(SNAPPY_HEAD_MAGIC, position):
@@ -197,10 +200,10 @@ def _decompress_snappy(payload: bytes, size_bytes_max: int) -> bytes:
         except DecompressedSizeError:
             raise _too_large(Compression.SNAPPY, payload, size_bytes_max) from None
         size_bytes_left -= len(piece)
-        pieces.append(piece)
+        result.write(piece)
     if position > len(payload):
         raise DecompressionError("SNAPPY: the payload ends inside the head of the stream")
-    return b"".join(pieces)
+    return result.getvalue()
 
 
 def _decompress_snappy_block(block: bytes, size_bytes_max: int) -> bytes:
