@@ -26,6 +26,10 @@ QUICK_RUNS: Final = 1
 LONG_RUNS: Final = 5
 
 
+def _do_not_wait() -> None:
+    pass
+
+
 @contextmanager
 def quiet() -> Generator[None]:
     """Log nothing: clients whose brokers are killed have much to say."""
@@ -44,11 +48,32 @@ def simulation() -> Engine:
     return SimulationEngine()
 
 
-def processes(claims: Sequence[Claim], *, is_quick: bool, progressed: Progressed) -> EngineResult:
-    """Real processes of minikafka, in the cells that decide claims."""
+def processes(
+    claims: Sequence[Claim],
+    *,
+    is_quick: bool,
+    progressed: Progressed,
+    wait_until_quiet: Callable[[], None] = _do_not_wait,
+) -> EngineResult:
+    """Real processes of minikafka, in the cells that decide claims.
+
+    Args:
+        claims: which.
+        is_quick: as few runs as possible.
+        progressed: is told of each cell before it is run.
+        wait_until_quiet: called once, before the first cell in which times are measured; these
+            come last. It returns when nothing else keeps the machine busy.
+    """
     from .processes.verify import engine_for
 
-    return _run(lambda: engine_for("processes"), "processes", claims, is_quick, progressed)
+    return _run(
+        lambda: engine_for("processes"),
+        "processes",
+        claims,
+        is_quick,
+        progressed,
+        wait_until_quiet,
+    )
 
 
 def apache_kafka(
@@ -81,6 +106,7 @@ def _run(
     claims: Sequence[Claim],
     is_quick: bool,
     progressed: Progressed,
+    wait_until_quiet: Callable[[], None] = _do_not_wait,
 ) -> EngineResult:
     from .processes.choice import representative
     from .processes.java import NoApacheKafkaError
@@ -90,6 +116,13 @@ def _run(
     chosen = list(
         dict.fromkeys(cell for one in claims for cell in representative(one, is_quick=is_quick))
     )
+    measured = {
+        cell
+        for one in claims
+        if one.costs is not None
+        for cell in representative(one, is_quick=is_quick)
+    }
+    chosen.sort(key=lambda cell: cell in measured)
     try:
         engine = make()
     except (CannotError, NoApacheKafkaError, RuntimeError) as error:
@@ -99,6 +132,8 @@ def _run(
         with quiet(), interruptible(found, begin):
             for number, cell in enumerate(chosen):
                 progressed(number, len(chosen), str(cell))
+                if cell in measured and (not number or chosen[number - 1] not in measured):
+                    wait_until_quiet()
                 why = engine.why_not(cell)
                 if why is None:
                     why = _run_cell(engine, cell, QUICK_RUNS if is_quick else LONG_RUNS, found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -22,6 +23,7 @@ from .report import Lab, Stamped
 from .results import Document, Verdict
 from .runner import EngineResult, Interrupted, run_everywhere
 from .scenario import Scenario
+from .side_by_side import Beside, run_side_by_side
 
 QUICK_SEEDS: Final = 50
 LONG_SEEDS: Final = 1_000
@@ -88,18 +90,20 @@ def command(
     chosen = list(dict.fromkeys(engines)) or ["simulation", "processes", "apache-kafka"]
     count = seeds or (QUICK_SEEDS if is_quick else LONG_SEEDS)
     begin = time.monotonic()
+    run = partial(
+        _run,
+        claims=claims,
+        seeds=range(first, first + count),
+        is_quick=is_quick,
+        apache_home=apache_home,
+        workers=workers,
+    )
     try:
+        if chosen[:2] == ["simulation", "processes"]:
+            del chosen[:2]
+            run_side_by_side(partial(run, "simulation"), partial(run, "processes"), lab.results)
         for engine in chosen:
-            lab.results.append(
-                _run(
-                    engine,
-                    claims,
-                    range(first, first + count),
-                    is_quick=is_quick,
-                    apache_home=apache_home,
-                    workers=workers,
-                )
-            )
+            lab.results.append(run(engine))
     except Interrupted as interrupted:
         lab.results.append(interrupted.found)
         lab.is_complete = False
@@ -137,12 +141,21 @@ def _run(
     is_quick: bool,
     apache_home: Path | None,
     workers: int | None,
+    beside: Beside | None = None,
 ) -> EngineResult:
-    """Run one engine, with a progress bar."""
+    """Run one engine, with a progress bar; `beside` is what the two that run together share."""
     if engine == "simulation":
         chosen = list(cells()) if len(claims) == len(CLAIMS) else _cells_of(claims)
         with _Bar("simulation", len(chosen) * len(seeds)) as bar:
-            return run_everywhere(simulation, chosen, seeds, workers=workers, progressed=bar)
+            progressed = bar if beside is None else beside.added_to(bar)
+            return run_everywhere(simulation, chosen, seeds, workers=workers, progressed=progressed)
+    if beside is not None:
+        return processes(
+            claims,
+            is_quick=is_quick,
+            progressed=beside.progressed,
+            wait_until_quiet=beside.wait_until_quiet,
+        )
     with _Bar(engine, None) as bar:
         if engine == "processes":
             return processes(claims, is_quick=is_quick, progressed=bar)

@@ -48,7 +48,7 @@ class LabWorld(World):
         self.lanes: dict[int, int] = {}
         self._times: list[float] = []
         self._routes: list[int] = []
-        self._kinds: list[str] = []
+        self._kinds: list[type[object]] = []
 
     def run_until(self, time: float) -> None:
         """Let everything happen up to a time."""
@@ -78,7 +78,7 @@ class LabWorld(World):
     ) -> float | None:
         """Send a message; returns when it arrives, None if it is lost in a cut."""
         self._routes.append(sender * 100_000 + receiver)
-        self._kinds.append(type(message).__name__)
+        self._kinds.append(type(message))
         if (sender, receiver) in self.cuts:
             self.note("{}->{} LOST {}", sender, receiver, message)
             return None
@@ -99,5 +99,5 @@ class LabWorld(World):
     def steps(self) -> bytes:
         """The time of every step, and every message's way and kind."""
         times, routes = self._times, self._routes
-        kinds = ",".join(self._kinds).encode()
+        kinds = ",".join(kind.__name__ for kind in self._kinds).encode()
         return struct.pack(f"<{len(times)}d{len(routes)}q", *times, *routes) + kinds

@@ -35,6 +35,9 @@ def batches_of(content: Any) -> list[Entry]:
 class Replicas:
     """What every replica holds, or held when its process ended.
 
+    Attributes:
+        decoded: the batches in bytes that some replica holds.
+
     Args:
         note: writes to the trace.
         is_synced: replicas sync what they count (flush.messages=1).
@@ -51,6 +54,7 @@ class Replicas:
         truth_class: type[Truth] = Truth,
     ) -> None:
         self.truth = truth_class(self.entries_of, note, is_synced=is_synced, place_of=place_of)
+        self.decoded: dict[bytes, list[Entry]] = {}
         self._entries: dict[tuple[int, Hashable], list[Entry]] = {}
         self._lost_power: set[tuple[int, Hashable]] = set()
 
@@ -92,7 +96,7 @@ class ObservedPartition(Partition):
         entries: the batches in its log.
     """
 
-    __slots__ = ("_boot", "_cut_count", "_led_epoch", "_place", "_truth", "entries")
+    __slots__ = ("_boot", "_cut_count", "_decoded", "_led_epoch", "_place", "_truth", "entries")
 
     def __init__(
         self,
@@ -110,18 +114,25 @@ class ObservedPartition(Partition):
         self._boot = boot
         self._led_epoch = -1
         self._cut_count = log.cut_count
+        self._decoded = replicas.decoded
         self.entries: list[Entry] = []
         self.entries += self._entries_from(log.log_start_offset)
         replicas.opened(host.node_id, place, self.entries)
 
     def _entries_from(self, offset: int) -> list[Entry]:
         log = self.log
+        if offset >= log.log_end_offset:
+            return []
         entries: list[Entry] = []
         while offset < log.log_end_offset:
             read = log.read(offset, size_bytes_max=1 << 20, upper_bound_offset=log.log_end_offset)
             if read.records is None:
                 break
-            entries += batches_of(read.records.read())
+            content = bytes(read.records.read())
+            known = self._decoded.get(content)  # replicas hold the same bytes
+            if known is None:
+                known = self._decoded[content] = batches_of(content)
+            entries += known
             offset = read.next_offset
         return entries
 
