@@ -69,7 +69,7 @@ class SimulationEngine:
     def _run_producers(self, scenario: Scenario) -> Run:
         run = LabRun(scenario)
         run.run()
-        return Run(
+        ended = Run(
             scenario,
             run.ledger.count(),
             run.strikes.texts(),
@@ -78,11 +78,13 @@ class SimulationEngine:
             run.measures(),
             {"ack_s": [*run.ack_times_s()]},
         )
+        run.stage.end()
+        return ended
 
     def _run_with_consumer(self, scenario: Scenario) -> Run:
         run = Consuming(scenario)
         run.run()
-        return Run(
+        ended = Run(
             scenario,
             run.journal.ledger.count(),
             run.faults,
@@ -91,6 +93,8 @@ class SimulationEngine:
             run.measures(),
             run.samples(),
         )
+        run.stage.end()
+        return ended
 
     def timeline(self, scenario: Scenario) -> Timeline:
         """Run a scenario again and write down everything, up to an invariant that is broken.

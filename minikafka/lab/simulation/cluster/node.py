@@ -26,7 +26,7 @@ from minikafka.lab.simulation.cluster.messages import (
 )
 from minikafka.lab.simulation.cluster.replica import NOW_MS, SimulatedReplica
 from minikafka.lab.simulation.cluster.timing import DEFAULT, Timing
-from minikafka.lab.simulation.kit.invariants import require
+from minikafka.lab.simulation.kit.invariants import InvariantViolated
 from minikafka.lab.simulation.kit.partition import Replicas
 from minikafka.lab.simulation.kit.truth import Decided, Entry
 from minikafka.lab.simulation.kit.world import World
@@ -130,11 +130,10 @@ class SimulatedNode:
         self._directory.open_all(
             lambda _: self.topic.log_config, now_ms=NOW_MS, topic_id_for=_topic_id_for
         )
-        require(
-            not self._directory.offline,
-            "readable logs",
-            f"node {self.node_id} cannot open {self._directory.offline}",
-        )
+        if self._directory.offline:
+            raise InvariantViolated(
+                "readable logs", f"node {self.node_id} cannot open {self._directory.offline}"
+            )
         self.replicas = {
             number: self.replica_class(self, number, log)
             for (_, number), log in self._directory.logs.items()
@@ -202,6 +201,10 @@ class SimulatedNode:
 
     def stopped(self) -> None:
         """It has let go of its logs."""
+
+    def forget(self) -> None:
+        """Let go of replicas, which refer to it; nothing is simulated any longer."""
+        self.replicas.clear()
 
     # --- time ------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from minikafka.lab.simulation.cluster.messages import (
     ReadAnswer,
 )
 from minikafka.lab.simulation.cluster.timing import Timing
-from minikafka.lab.simulation.kit.invariants import require
+from minikafka.lab.simulation.kit.invariants import InvariantViolated
 from minikafka.lab.simulation.kit.partition import ObservedPartition, Replicas, batches_of
 from minikafka.lab.simulation.kit.truth import Entry, Truth
 from minikafka.lab.simulation.kit.world import World
@@ -184,11 +184,11 @@ class SimulatedReplica:
                 self._read(sender, message)
             case Altered(proposal=proposal, error_code=error_code):
                 self._refused(proposal, error_code)
-        require(
-            self.log.is_offline is None,
-            "readable logs",
-            f"node {self.node.node_id} cannot read {self.number}: {self.log.is_offline}",
-        )
+        if self.log.is_offline is not None:
+            raise InvariantViolated(
+                "readable logs",
+                f"node {self.node.node_id} cannot read {self.number}: {self.log.is_offline}",
+            )
 
     def _refused(self, proposal: ProposeIsr, error_code: ErrorCode) -> None:
         self.partition.isr_refused(proposal, error_code)
@@ -314,12 +314,12 @@ class SimulatedReplica:
 
     def _divergence(self, position: FetchPosition) -> EpochEndOffset | None:
         latest_epoch = self.log.leader_epochs.latest_epoch
-        require(
-            position.last_fetched_epoch <= latest_epoch,
-            "known epochs",
-            f"leader {self.node.node_id} is asked about epoch {position.last_fetched_epoch}, "
-            f"and knows none after {latest_epoch}",
-        )
+        if position.last_fetched_epoch > latest_epoch:
+            raise InvariantViolated(
+                "known epochs",
+                f"leader {self.node.node_id} is asked about epoch {position.last_fetched_epoch}, "
+                f"and knows none after {latest_epoch}",
+            )
         return find_divergence(
             self.log,
             fetch_offset=position.fetch_offset,

@@ -225,6 +225,10 @@ class HostingNode(LabNode):
             self._contact_at = self._sent_at
         super().receive(sender, message)
 
+    def forget(self) -> None:
+        super().forget()
+        self.hosts.clear()
+
     def call(self, number: int, body: Any, reply: Reply) -> None:
         """Ask the leader of a partition; None is the answer of one that does not answer in time."""
         image = self.image.partition(TOPIC_ID, number)

@@ -12,7 +12,7 @@ from typing import Any
 
 from minikafka.broker.replicas.partition import Partition, PartitionHost
 from minikafka.broker.replicas.topic_state import TopicState
-from minikafka.lab.simulation.kit.invariants import require
+from minikafka.lab.simulation.kit.invariants import InvariantViolated
 from minikafka.lab.simulation.kit.truth import Entry, Place, Truth
 from minikafka.metadata.records import PartitionRecord
 from minikafka.protocol.records import decode_records, iter_batches
@@ -68,9 +68,8 @@ class Replicas:
         self._entries[node_id, place] = entries
         if (node_id, place) in self._lost_power:
             self._lost_power.discard((node_id, place))
-        elif before is not None:
-            require(
-                before == entries,
+        elif before is not None and before != entries:
+            raise InvariantViolated(
                 "a killed process loses nothing",
                 f"node {node_id} had {len(before)} batches and has {len(entries)}",
             )

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from minikafka.lab.simulation.kit.invariants import InvariantViolated, require
+from minikafka.lab.simulation.kit.invariants import InvariantViolated
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import NO_LEADER, BrokerRecord, MetadataRecord, PartitionRecord
 
@@ -130,11 +130,11 @@ class Truth:
     def decided_at(self, index: int, decided: Decided) -> None:
         """A node applies an entry of the metadata log."""
         if index < len(self.decided):
-            require(
-                self.decided[index] == decided,
-                "one metadata log",
-                f"index {index} is {decided} here and {self.decided[index]} elsewhere",
-            )
+            if self.decided[index] != decided:
+                raise InvariantViolated(
+                    "one metadata log",
+                    f"index {index} is {decided} here and {self.decided[index]} elsewhere",
+                )
             return
         self.decided.append(decided)
         self.replay(decided)
@@ -163,12 +163,12 @@ class Truth:
         trusted = {*after.in_sync_replicas, *after.eligible_leader_replicas}
         was_trusted = {*before.in_sync_replicas, *before.eligible_leader_replicas}
         dropped = was_trusted - trusted
-        require(
-            not one.survivors or not trusted.isdisjoint(was_trusted) or dropped <= registered,
-            "election safety",
-            f"{sorted(trusted)} are trusted with partition {after.partition} instead of "
-            f"{sorted(dropped)}, of which {sorted(one.survivors)} have everything",
-        )
+        if one.survivors and trusted.isdisjoint(was_trusted) and not dropped <= registered:
+            raise InvariantViolated(
+                "election safety",
+                f"{sorted(trusted)} are trusted with partition {after.partition} instead of "
+                f"{sorted(dropped)}, of which {sorted(one.survivors)} have everything",
+            )
         joined = set(after.in_sync_replicas) - set(before.in_sync_replicas) - set(self._unsure)
         if before.leader_epoch < 0 or (is_proposal and after.leader_epoch == before.leader_epoch):
             one.survivors |= joined
@@ -227,23 +227,23 @@ class Truth:
         """A node begins to lead, in one of its lives."""
         one = self.partitions[number]
         leader = one.leaders.setdefault(epoch, (node_id, boot))
-        require(
-            leader == (node_id, boot),
-            "single leader per epoch",
-            f"epoch {epoch} is led by node {node_id} in life {boot}, and was by {leader}",
-        )
+        if leader != (node_id, boot):
+            raise InvariantViolated(
+                "single leader per epoch",
+                f"epoch {epoch} is led by node {node_id} in life {boot}, and was by {leader}",
+            )
         if epoch < max(one.leaders):
             return  # it is late: another replica leads by now
         count = len(one.committed)
         if entries[:count] == one.committed:
             return
         missing = first_difference(one.committed, entries)
-        require(
-            not one.survivors,
-            "election safety",
-            f"node {node_id} leads epoch {epoch} without {missing}; {sorted(one.survivors)} have "
-            "everything that was committed",
-        )
+        if one.survivors:
+            raise InvariantViolated(
+                "election safety",
+                f"node {node_id} leads epoch {epoch} without {missing}; "
+                f"{sorted(one.survivors)} have everything that was committed",
+            )
         self._note("forgiven: node {} leads without {}", node_id, missing)
         self._forgive(one, node_id, entries)
 
@@ -267,11 +267,11 @@ class Truth:
     ) -> None:
         one = self.partitions[number]
         before = one.high_watermarks.get(epoch, 0)
-        require(
-            offset >= before,
-            "monotonic high watermark",
-            f"leader {node_id} of epoch {epoch} goes back from {before} to {offset}",
-        )
+        if offset < before:
+            raise InvariantViolated(
+                "monotonic high watermark",
+                f"leader {node_id} of epoch {epoch} goes back from {before} to {offset}",
+            )
         one.high_watermarks[epoch] = offset
         self.shown(node_id, number, min(offset, one.end_offset), entries)
         new = [entry for entry in entries[len(one.committed) :] if entry.last_offset < offset]
@@ -280,9 +280,10 @@ class Truth:
         one.committed += new
         end = len(one.committed)
         for member in one.image.in_sync_replicas:
-            if member in one.survivors:
-                require(
-                    self._entries_of(member, number)[end - len(new) : end] == new,
+            if member not in one.survivors:
+                continue
+            if self._entries_of(member, number)[end - len(new) : end] != new:
+                raise InvariantViolated(
                     "committed everywhere in sync",
                     f"leader {node_id} of epoch {epoch} commits {new[-1]}, and node {member} of "
                     f"the ISR {one.image.in_sync_replicas} does not have it",
@@ -308,14 +309,14 @@ class Truth:
             return
         if any(entry.base_offset == base_offset and entry.value == value for entry in one.lost):
             return  # by a leader that has not heard of its successor, which has less
-        require(
-            any(
-                entry.base_offset == base_offset and entry.value == value
-                for entry in reversed(one.committed)
-            ),
-            "acknowledged is committed",
-            f"{value} at {base_offset} is acknowledged; committed is {one.committed[-3:]}",
-        )
+        if not any(
+            entry.base_offset == base_offset and entry.value == value
+            for entry in reversed(one.committed)
+        ):
+            raise InvariantViolated(
+                "acknowledged is committed",
+                f"{value} at {base_offset} is acknowledged; committed is {one.committed[-3:]}",
+            )
         one.acknowledged.append((base_offset, value))
 
     def read(self, number: Place, entries: Iterable[Entry]) -> None:
@@ -325,11 +326,11 @@ class Truth:
         for entry in entries:
             index = bisect_left(committed, entry.base_offset, key=_base_offset_of)
             there = committed[index] if index < len(committed) else None
-            require(
-                there == entry or entry in one.lost,
-                "no read above the high watermark",
-                f"{entry} is read; committed there is {there}",
-            )
+            if not (there == entry or entry in one.lost):
+                raise InvariantViolated(
+                    "no read above the high watermark",
+                    f"{entry} is read; committed there is {there}",
+                )
 
     # --- in the end ------------------------------------------------------------------------------
 
@@ -338,11 +339,12 @@ class Truth:
         for number, one in self.partitions.items():
             there = {(entry.base_offset, entry.value) for entry in one.committed}
             for pair in one.acknowledged:
-                require(
-                    pair in there,
-                    "acknowledged is kept",
-                    f"{pair[1]} was acknowledged at {pair[0]} of partition {number} and is lost",
-                )
+                if pair not in there:
+                    raise InvariantViolated(
+                        "acknowledged is kept",
+                        f"{pair[1]} was acknowledged at {pair[0]} of partition {number}, "
+                        "and is lost",
+                    )
             self._require_idempotence(number, one.committed)
 
     def _require_idempotence(self, number: Place, committed: list[Entry]) -> None:
@@ -351,11 +353,11 @@ class Truth:
         for entry in committed:
             producer, colon, sequence = entry.value.partition(":")
             if colon and producer.startswith("i"):
-                require(
-                    int(sequence) > last.get(producer, -1),
-                    "idempotence",
-                    f"partition {number}: {entry.value} comes after {last.get(producer)}",
-                )
+                if int(sequence) <= last.get(producer, -1):
+                    raise InvariantViolated(
+                        "idempotence",
+                        f"partition {number}: {entry.value} comes after {last.get(producer)}",
+                    )
                 last[producer] = int(sequence)
 
 

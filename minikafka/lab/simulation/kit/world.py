@@ -69,6 +69,11 @@ class World:
     def whole_trace(self) -> str:
         return self.trace(TRACE_LINES_MAX)
 
+    def end(self) -> None:
+        """Nothing happens any longer, and nobody asks what did."""
+        self._queue.clear()
+        self._trace.clear()
+
     # --- links ---------------------------------------------------------------------------------
 
     def cut(self, pairs: set[tuple[int, int]], duration_s: float) -> None:
