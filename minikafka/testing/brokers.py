@@ -14,6 +14,7 @@ from .channel import CHANNEL_VARIABLE, Channel
 from .failpoints import Failpoint, FailpointName, arm
 from .faults import Controlled
 from .places import Address, Workspace
+from .power import SYNCED_VARIABLE, lose_power, prepare
 from .process import LOG_TAIL_CHARACTERS, ServerProcess, wait_until_ready
 from .settings import DEFAULTS, Setting, assignments
 
@@ -138,6 +139,10 @@ class Broker(Controlled):
         """The file that takes its stderr, over all restarts."""
         return self.directory / "broker.log"
 
+    @property
+    def _synced(self) -> Path:
+        return self.directory / "synced"
+
     def log(self) -> str:
         """What it has written to its log so far, over all restarts."""
         try:
@@ -203,7 +208,12 @@ class Broker(Controlled):
             self._channel = channel = Channel(self.name)
             number = channel.theirs.fileno()
             serve, passed = _SERVE_CONTROLLED, [number]
-            environment = {**environment, CHANNEL_VARIABLE: str(number)}
+            prepare(self.data_dir, self._synced)
+            environment = {
+                **environment,
+                CHANNEL_VARIABLE: str(number),
+                SYNCED_VARIABLE: str(self._synced.absolute()),
+            }
         command = [*self._prefix, *serve, "--listen", _render(self._addresses)]
         command += ["--data-dir", str(self.data_dir.absolute()), *self._arguments]
         self._process = ServerProcess(
@@ -244,6 +254,23 @@ class Broker(Controlled):
         """End it without a warning (SIGKILL), as a crash would."""
         self.process.kill()
         self._is_paused = False
+
+    def lose_power(self) -> None:
+        """Kill it, and take from its files what was not synced, as a power failure would.
+
+        What a broker acknowledges is in the operating system's page cache, unless
+        ``flush.messages`` has it synced: here it loses records that `kill` lets it keep.
+        `minikafka.testing.power` says how, and what is not imitated.
+
+        Raises:
+            RuntimeError: it was never started, or was made with ``control=False``.
+        """
+        if not self._is_controlled:
+            raise RuntimeError(
+                f"{self.name} was made with control=False and does not say what it has synced"
+            )
+        self.kill()
+        lose_power(self.data_dir, self._synced)
 
     def pause(self) -> None:
         """Suspend it (SIGSTOP): its connections stay open and get no answers."""

@@ -263,6 +263,20 @@ class Cluster(Controlled):
             self._isolated.pop(node, None)
             self._broker(node).kill()
 
+    def lose_power(self, *nodes: int) -> None:
+        """Have nodes lose their power together; see `Broker.lose_power`.
+
+        Args:
+            *nodes: which; all that run if none is named.
+
+        Raises:
+            RuntimeError: the cluster was made with ``control=False``.
+        """
+        chosen = nodes or tuple(self.running)
+        self.kill(*chosen)
+        for node in chosen:
+            self._broker(node).lose_power()
+
     def pause(self, *nodes: int) -> None:
         """Suspend nodes (SIGSTOP): their connections stay open and get no answers."""
         for node in nodes or self.running:

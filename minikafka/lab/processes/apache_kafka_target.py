@@ -84,7 +84,7 @@ class ApacheKafkaTarget:
     session_ms = 1_000
     is_direct = False
     patience_s = 30.0
-    can = frozenset(Action) - {Action.ISOLATE, Action.JUMP_CLOCK}
+    can = frozenset(Action) - {Action.ISOLATE, Action.JUMP_CLOCK, Action.LOSE_POWER}
     nodes: Collection[int] = _NODES
 
     def __init__(self, home: Path | None = None) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ..claims import Claim, Where
-from ..matrix import Cell, Fault, TopicMode
+from ..matrix import Cell, TopicMode
 
 _ACKS1: Final = "p.acks1-retries_t.r3-m2_c.none_f."
 _ALL: Final = "p.acksall-retries_t.r3-m2_c.none_f."
 _IDEM: Final = "p.acksall-idem-fly5_t.r3-m2_c.none_f."
+_SYNCED: Final = "p.acksall-idem-fly5_t.r3-m2-fsync_c.none_f."
 _READ: Final = "p.acksall-idem-fly5_t.r3-m2_c."
 _TX: Final = "p.acksall-tx-fly5_t.r3-m2_c."
 _BETWEEN: Final = "_f.consumer-killed-between"
@@ -37,6 +38,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
             "leader-isolated",
             "leader-paused",
             "isr-shrunk-leader-lost",
+            "power-loss-one",
         )
     ),
     "sequence-survives-the-leader": (
@@ -50,6 +52,8 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "a-killed-process-loses-nothing": (
         "p.acksall-retries_t.r1-m1_c.none_f.leader-killed-after-ack",
     ),
+    "power-loss-of-all-loses": (_IDEM + "power-loss-all",),
+    "fsync-survives-power-loss": (_SYNCED + "power-loss-one", _SYNCED + "power-loss-all"),
     "clock-jumps-do-not-matter": (_IDEM + "clock-jump",),
     "rolling-restart-is-invisible": (_IDEM + "rolling-restart",),
     "auto-commit-loses": (_READ + "auto" + _BETWEEN,),
@@ -79,7 +83,6 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "commit-latency": (_READ + "after-sync_f.none",),
 }
-"""Claims about a loss of power are not in it: the system keeps what a process has written."""
 
 
 def representative(claim: Claim, *, is_quick: bool = True) -> tuple[Cell, ...]:
@@ -96,7 +99,7 @@ def representative(claim: Claim, *, is_quick: bool = True) -> tuple[Cell, ...]:
         return tuple(map(Cell.parse, names))
     every = dict.fromkeys(cell for where in _places(claim) for cell in where.cells())
     usual = tuple(cell for cell in every if cell.topic == TopicMode())
-    return usual or tuple(cell for cell in every if cell.fault is not Fault.POWER_LOSS_ALL)
+    return usual or tuple(every)
 
 
 def _places(claim: Claim) -> Iterator[Where]:

@@ -30,13 +30,7 @@ _BURST_MAX: Final = 6
 _STRIKES_MAX: Final = 3
 _runs = itertools.count(1)
 
-_ONLY_SIMULATED: Final = {
-    Fault.POWER_LOSS_ONE: "the operating system keeps what a process has written",
-    Fault.POWER_LOSS_ALL: "the operating system keeps what a process has written",
-}
-_OF_CLIENTS: Final = frozenset(
-    fault for fault in Fault if fault not in NEEDS and fault not in _ONLY_SIMULATED
-)
+_OF_CLIENTS: Final = frozenset(fault for fault in Fault if fault not in NEEDS)
 _ALONE: Final = frozenset(
     {
         Fault.LEADER_ISOLATED,
@@ -88,8 +82,6 @@ class ProcessesEngine:
     def why_not(self, cell: Cell) -> str | None:
         """Why it cannot run a cell, in one line; None if it can."""
         fault = cell.fault
-        if fault in _ONLY_SIMULATED:
-            return _ONLY_SIMULATED[fault]
         if fault in _ALONE and cell.topic.replicas == 1:
             return f"{fault.value} needs several replicas"
         missing = NEEDS.get(fault, frozenset()) - self._target.can

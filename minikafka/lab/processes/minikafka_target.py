@@ -92,6 +92,7 @@ class MinikafkaTarget:
             Action.LOSE_ACK: lambda: broker.inject("Produce", disconnect="after"),
             Action.FALL_BEHIND: broker.disk_full,
             Action.WIPE: lambda: self._wipe(node),
+            Action.LOSE_POWER: lambda: cluster.lose_power(node),
             Action.JUMP_CLOCK: lambda: cluster.clock.advance(_CLOCK_JUMP_S),
         }
         try:

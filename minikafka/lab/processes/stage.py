@@ -40,16 +40,22 @@ KINDS: Final[Mapping[Action, EventKind]] = {
     Action.HEAL: "heal",
     Action.FALL_BEHIND: "note",
     Action.JUMP_CLOCK: "clock",
+    Action.LOSE_POWER: "power-loss",
 }
 _STATES: Final[Mapping[Action, dict[str, Any]]] = {
     Action.KILL: {"is_up": False, "is_leader": False},
     Action.STOP: {"is_up": False, "is_leader": False},
+    Action.LOSE_POWER: {"is_up": False, "is_leader": False},
     Action.START: {"is_up": True, "is_paused": False},
     Action.PAUSE: {"is_paused": True},
     Action.RESUME: {"is_paused": False},
     Action.ISOLATE: {"is_cut": True},
     Action.HEAL: {"is_cut": False},
 }
+
+_SILENCING: Final = frozenset(
+    {Action.KILL, Action.STOP, Action.PAUSE, Action.ISOLATE, Action.LOSE_POWER}
+)
 
 
 class Stage:
@@ -148,7 +154,7 @@ class Stage:
         Raises:
             CannotError: it failed.
         """
-        if action in {Action.KILL, Action.STOP, Action.PAUSE, Action.ISOLATE}:
+        if action in _SILENCING:
             self._silent.add(node)
         kind = KINDS.get(action, "note")
         self.note(f"node-{node}", kind, action.value, state=_STATES.get(action))
@@ -157,6 +163,17 @@ class Stage:
             self._silent.clear()
         if action in {Action.START, Action.RESUME}:
             self._silent.discard(node)
+
+    def restore(self) -> None:
+        """Start all nodes that do not run together; see `Target.restore`.
+
+        Raises:
+            CannotError: one does not start.
+        """
+        self.target.restore()
+        for node in sorted(self._silent):
+            self.note(f"node-{node}", "start", "start", state=_STATES[Action.START])
+        self._silent.clear()
 
     def create_topic(
         self, name: str, partitions: int, replicas: int, settings: Mapping[str, object]

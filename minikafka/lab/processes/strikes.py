@@ -151,6 +151,30 @@ def _is_led_again(stage: Stage, lost: int) -> bool:
     return False
 
 
+def _lose_power_of_one(stage: Stage, cell: Cell, sender: Sender) -> Generator[None]:
+    """Of the leader, as soon as it has acknowledged."""
+    leader = stage.leader()
+    yield
+    sender.settle()
+    stage.do(Action.LOSE_POWER, leader)
+    if cell.topic.replicas > 1:
+        stage.leader(other_than=leader)
+        stage.look()
+    stage.do(Action.START, leader)
+
+
+def _lose_power_of_all(stage: Stage, _cell: Cell, sender: Sender) -> Generator[None]:
+    yield
+    sender.settle()
+    for node in stage.addresses:  # at once, as far as that is possible
+        stage.do(Action.KILL, node)
+    for node in stage.addresses:
+        stage.do(Action.LOSE_POWER, node)
+    stage.restore()
+    stage.wait_until(lambda: _is_led_again(stage, -1), "nobody leads")
+    stage.look()
+
+
 def _jump(stage: Stage, _cell: Cell, _sender: Sender) -> Generator[None]:
     stage.do(Action.JUMP_CLOCK, stage.leader())
     yield
@@ -183,6 +207,8 @@ STRIKES: Final[Mapping[Fault, Strike]] = {
     Fault.FOLLOWER_ISOLATED: _isolate_follower,
     Fault.LEADER_PAUSED: _pause_leader,
     Fault.ISR_SHRUNK: _lose_the_last_in_sync,
+    Fault.POWER_LOSS_ONE: _lose_power_of_one,
+    Fault.POWER_LOSS_ALL: _lose_power_of_all,
     Fault.CLOCK_JUMP: _jump,
     Fault.ROLLING_RESTART: _roll,
     Fault.COORDINATOR_KILLED: _kill_coordinator,
@@ -205,6 +231,8 @@ NEEDS: Final[Mapping[Fault, frozenset[Action]]] = {
     Fault.ISR_SHRUNK: frozenset(
         {Action.FALL_BEHIND, Action.HEAL, Action.KILL, Action.WIPE, Action.START}
     ),
+    Fault.POWER_LOSS_ONE: frozenset({Action.LOSE_POWER, Action.START}),
+    Fault.POWER_LOSS_ALL: frozenset({Action.KILL, Action.LOSE_POWER}),
     Fault.CLOCK_JUMP: frozenset({Action.JUMP_CLOCK}),
     Fault.ROLLING_RESTART: frozenset({Action.STOP, Action.START}),
     Fault.COORDINATOR_KILLED: frozenset({Action.KILL, Action.START}),

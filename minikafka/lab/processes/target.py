@@ -49,6 +49,8 @@ class Action(Enum):
     WIPE = "wipe"
     """Delete the partitions on its disk while it does not run; its metadata log stays."""
     JUMP_CLOCK = "jump-clock"
+    LOSE_POWER = "lose-power"
+    """End the process without a warning, if it runs, and lose what its disk has not synced."""
 
 
 class CannotError(RuntimeError):

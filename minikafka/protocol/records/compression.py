@@ -177,8 +177,8 @@ def _decompress_snappy(payload: bytes, size_bytes_max: int) -> bytes:
     if len(payload) >= version_end and _INT32.unpack_from(payload, len(SNAPPY_HEAD_MAGIC))[0] < 1:
         raise DecompressionError("SNAPPY: the version of the stream is less than 1")
     position = SNAPPY_HEAD_SIZE_BYTES
-    # One growing block, not a list of small ones: malloc asks the system for a large block and gives
-    # it back at once, but keeps 100 MB of small ones when anything else was put above them.
+    # One growing block, not a list of small ones: malloc gives a large block back to the system at
+    # once, but keeps 100 MB of small ones when anything else was put above them.
     result = BytesIO()
     size_bytes_left = size_bytes_max
     while position < len(payload):

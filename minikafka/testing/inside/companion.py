@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from minikafka.testing.channel import CHANNEL_VARIABLE, pack, unpack
+from minikafka.testing.power import SYNCED_VARIABLE, SyncRecord
 
 from .clocks import MovableClock, MovableTime
 from .commands import AdvancingClock, Commands
@@ -32,8 +33,8 @@ class Tampering:
         deafness: makes the sockets with which it connects, if it is to be cut off.
     """
 
-    def __init__(self) -> None:
-        self.disk = FillableDisk()
+    def __init__(self, record: SyncRecord | None = None) -> None:
+        self.disk = FillableDisk(record)
         self.deafness = Deafness()
         self._interceptor = Interceptor()
 
@@ -51,8 +52,8 @@ class TestCompanion(Tampering):
 
     __test__ = False  # pytest takes the name for a test's
 
-    def __init__(self, channel: socket.socket) -> None:
-        super().__init__()
+    def __init__(self, channel: socket.socket, record: SyncRecord | None = None) -> None:
+        super().__init__(record)
         self.trio_clock = MovableClock()
         self.clock = MovableTime(self.trio_clock)
         self._channel = channel
@@ -70,7 +71,8 @@ class TestCompanion(Tampering):
                 f"{CHANNEL_VARIABLE} is not set: only minikafka.testing starts brokers this way; "
                 "use `minikafka serve`"
             )
-        return cls(socket.socket(fileno=int(descriptor)))
+        path = os.environ.pop(SYNCED_VARIABLE, "")
+        return cls(socket.socket(fileno=int(descriptor)), record=SyncRecord(path) if path else None)
 
     async def run(self, broker: Broker) -> None:
         """Do what the test asks for, one thing after the other; its end stops the broker."""

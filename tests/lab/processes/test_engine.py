@@ -24,6 +24,7 @@ def run(engine: ProcessesEngine, token: str) -> Run:
         "none_f.ack-lost@1",
         "none_f.request-lost@2",
         "none_f.leader-killed-after-append@0",
+        "none_f.power-loss-one@0",
         "with-result_f.consumer-killed-between@0",
         "two-phase_f.consumer-killed-between@1",
         "with-result_f.consumer-paused@0",
@@ -45,6 +46,7 @@ def test_nothing_is_lost_or_repeated(engine: ProcessesEngine, token: str) -> Non
         ("p.acksall-retries_t.r3-m2_c.none_f.ack-lost@0", "repeated"),
         ("p.acksall-retries-fly5_t.r3-m2_c.none_f.request-lost@0", "reordered"),
         ("p.acksall-retries_t.r3-m1_c.none_f.isr-shrunk-leader-lost@0", "lost"),
+        (IDEMPOTENT + "none_f.power-loss-all@0", "lost"),
         (IDEMPOTENT + "auto_f.consumer-killed-between@0", "lost"),
         (IDEMPOTENT + "after-sync_f.consumer-killed-between@0", "repeated"),
         (TRANSACTIONAL + "after-sync_f.none@0", "aborted_read"),
@@ -60,6 +62,12 @@ def test_a_committed_reader_sees_neither_aborted_nor_torn_transactions(
     counts = run(engine, TRANSACTIONAL + "after-sync-rc_f.producer-killed@0").counts
     assert counts.refused > 0
     assert (counts.aborted_read, counts.torn, counts.lost) == (0, 0, 0)
+
+
+def test_what_is_synced_survives_the_loss_of_all_power(engine: ProcessesEngine) -> None:
+    counts = run(engine, "p.acksall-idem-fly5_t.r3-m2-fsync_c.none_f.power-loss-all@0").counts
+    assert (counts.lost, counts.repeated, counts.reordered) == (0, 0, 0)
+    assert counts.stored == counts.sent > 0
 
 
 def test_a_second_member_joins_and_leaves(engine: ProcessesEngine) -> None:
@@ -96,7 +104,7 @@ def test_a_run_has_a_timeline_and_measures(engine: ProcessesEngine) -> None:
 @pytest.mark.parametrize(
     ("cell", "reason"),
     [
-        ("p.acksall_t.r3-m2_c.none_f.power-loss-all", "operating system keeps"),
+        (IDEMPOTENT + "spark-sink_f.none", "tests of the sink"),
         ("p.acksall_t.r1-m1_c.none_f.leader-paused", "needs several replicas"),
         (IDEMPOTENT + "transaction_f.none", "committed records only"),
     ],
