@@ -38,7 +38,7 @@ TYPED_FILES := $(shell find $(PACKAGES) -name __pycache__ -prune -o \( -name '*.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help acl-table env demo lab lab-long lab-mutants lab-site bench bench-growth bench-pythons fast-env test test-fast simulate properties failpoints judges fuzz check lint format-check mypy pyright imports format coverage \
+.PHONY: help acl-table env demo lab lab-long lab-mutants lab-shown lab-site bench bench-growth bench-pythons fast-env test test-fast simulate properties failpoints judges fuzz check lint format-check mypy pyright imports format coverage \
   constraints clean
 
 help:  ## list the targets
@@ -83,6 +83,9 @@ lab-long: $(DEV_ENV)  ## the same with 1,000 seeds a cell (SEEDS=, FIRST=)
 
 lab-mutants: $(DEV_ENV)  ## does the lab notice? Each seeded defect, and the table in docs/lab.md (half an hour)
 	$(BIN)/python -m tests.lab.mutants
+
+lab-shown: $(DEV_ENV)  ## is what the claims allow shown in each of its cells, with few faults? (a minute)
+	$(BIN)/python -m tests.lab.shown
 
 lab-site: $(DEV_ENV)  ## build the lab for the browser in build/lab-site (needs npm)
 	$(BIN)/python -m minikafka.lab.web build/lab-site

@@ -73,7 +73,7 @@ class Bound(Enum):
     NEVER = "never"
     """In no run."""
     SHOWN = "can happen"
-    """In at least one run."""
+    """In at least one run; of each of the cells, if there are enough seeds."""
 
 
 class Says(NamedTuple):
@@ -136,6 +136,37 @@ _KILLS = (
 _MORE_THAN_PROMISED = (Fault.POWER_LOSS_ALL,)
 """Nothing that is only in page caches survives this."""
 _BOTH = (Acks.LEADER, Acks.ALL)
+_BEFORE_THE_COMMIT = (
+    Fault.CONSUMER_KILLED_BEFORE,
+    Fault.CONSUMER_KILLED_BETWEEN,
+    Fault.CONSUMER_PAUSED,
+)
+"""What leaves records without a commit that were read, or processed."""
+_CONSUMER_KILLS = (
+    Fault.CONSUMER_KILLED_BEFORE,
+    Fault.CONSUMER_KILLED_BETWEEN,
+    Fault.CONSUMER_KILLED_AFTER,
+)
+_LEADER_LEAVES = (
+    *_KILLS,
+    Fault.LEADER_ISOLATED,
+    Fault.LEADER_PAUSED,
+    Fault.POWER_LOSS_ONE,
+    Fault.POWER_LOSS_ALL,
+    Fault.ROLLING_RESTART,
+)
+"""Requests that are under way then go to a leader of the past."""
+_ACKNOWLEDGEMENT_IS_LATE = (
+    Fault.ACK_LOST,
+    Fault.LEADER_KILLED_AFTER_APPEND,
+    Fault.LEADER_PAUSED,
+    Fault.FOLLOWER_ISOLATED,
+    Fault.POWER_LOSS_ONE,
+    Fault.CLOCK_JUMP,
+    Fault.ROLLING_RESTART,
+)
+"""The batch is stored, and the producer does not hear of it. (When the clock jumps, an
+acknowledgement is lost.)"""
 _REPLICATED = Where(replicas=(3,), min_insync=(2,))
 _ACKS0 = Where(acks=(Acks.NONE,))
 _ACKS1 = Where(acks=(Acks.LEADER,), replicas=(3,))
@@ -166,7 +197,10 @@ CLAIMS = (
     Claim(
         "acks0-at-most-once",
         "With acks=0, a record arrives at most once.",
-        _nothing(_ACKS0, "repeated") + _shown(_ACKS0, "lost"),
+        _nothing(_ACKS0, "repeated")
+        + _shown(
+            _ACKS0._replace(replicas=(3,), faults=(Fault.REQUEST_LOST, *_LEADER_LEAVES)), "lost"
+        ),
         because="Nobody answers, so the producer has no reason to send a record again.",
     ),
     Claim(
@@ -192,7 +226,8 @@ CLAIMS = (
     Claim(
         "acksall-at-least-once",
         "acks=all with retries and min.insync.replicas=2 is at-least-once.",
-        _nothing(_ACKSALL, "lost") + _shown(_ACKSALL, "repeated"),
+        _nothing(_ACKSALL, "lost")
+        + _shown(_ACKSALL._replace(faults=_ACKNOWLEDGEMENT_IS_LATE), "repeated"),
         because="What is acknowledged is on two replicas; what is not is sent again.",
     ),
     Claim(
@@ -241,7 +276,15 @@ CLAIMS = (
         "retries-reorder",
         "With several requests in flight and no idempotence, retries reorder records.",
         _shown(
-            Where(acks=_BOTH, retries=True, is_idempotent=False, in_flight_max=(5,)), "reordered"
+            Where(
+                acks=_BOTH,
+                retries=True,
+                is_idempotent=False,
+                in_flight_max=(5,),
+                replicas=(3,),
+                faults=(Fault.REQUEST_LOST, *_LEADER_LEAVES),
+            ),
+            "reordered",
         ),
         because="The second request is stored while the first one waits for its retry.",
     ),
@@ -299,33 +342,37 @@ CLAIMS = (
     Claim(
         "auto-commit-loses",
         "Auto-commit loses records when processing lags the commit.",
-        _shown(_consuming(Commit.AUTO), "lost"),
+        _shown(_consuming(Commit.AUTO)._replace(faults=_CONSUMER_KILLS), "lost"),
         because="The position is committed while the records before it are still being processed.",
     ),
     Claim(
         "auto-commit-repeats",
         "Auto-commit repeats records when processing leads the commit.",
-        _shown(_consuming(Commit.AUTO, Commit.AUTO_ON_POLL), "repeated"),
+        _shown(
+            _consuming(Commit.AUTO, Commit.AUTO_ON_POLL)._replace(faults=_BEFORE_THE_COMMIT),
+            "repeated",
+        ),
         because="What was processed since the last commit is read again.",
     ),
     Claim(
         "commit-before-at-most-once",
         "Committing before processing is at-most-once.",
-        _nothing(_consuming(Commit.BEFORE), "repeated") + _shown(_consuming(Commit.BEFORE), "lost"),
+        _nothing(_consuming(Commit.BEFORE), "repeated")
+        + _shown(_consuming(Commit.BEFORE)._replace(faults=_CONSUMER_KILLS), "lost"),
         because="A crash after the commit skips what was not processed.",
     ),
     Claim(
         "commit-after-at-least-once",
         "Committing after processing is at-least-once.",
         _nothing(_consuming(Commit.AFTER_SYNC), "lost")
-        + _shown(_consuming(Commit.AFTER_SYNC), "repeated"),
+        + _shown(_consuming(Commit.AFTER_SYNC)._replace(faults=_BEFORE_THE_COMMIT), "repeated"),
         because="A crash before the commit reads again what was processed.",
     ),
     Claim(
         "async-commits-repeat",
         "Asynchronous commits after processing may repeat records, and lose none.",
         _nothing(_consuming(Commit.AFTER_ASYNC), "lost")
-        + _shown(_consuming(Commit.AFTER_ASYNC), "repeated"),
+        + _shown(_consuming(Commit.AFTER_ASYNC)._replace(faults=_BEFORE_THE_COMMIT), "repeated"),
         because="The program goes on without knowing whether the commit was stored.",
     ),
     Claim(

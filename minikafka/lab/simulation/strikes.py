@@ -10,6 +10,7 @@ called; the run goes on when the cluster is calm. `STRIKES` is the table.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 from typing import Protocol
 
@@ -34,6 +35,8 @@ LOOK_S = 0.002
 DAMAGE = 0.5
 """How often a node that loses power finds a bit of its log changed."""
 DIRECTORY = f"logs/{TOPIC}-{PARTITION}/"
+REFUSALS = 0.5
+"""Of requests that take no effect, where several are in flight."""
 DOWN_S = (0.1, 0.6, 3.0)
 """How long a killed node is down; past its session or not."""
 CLOCK_ERRORS_MS = (-1_800_000, -1000, 60_000, 3_600_000, 12 * 3_600_000)
@@ -254,7 +257,14 @@ class Strike:
 
 
 def lose_request(strike: Strike) -> None:
-    """A request does not arrive; its connection is broken."""
+    """A request does not take effect: its connection is broken, or the leader refuses it.
+
+    Refused, it comes again after those that were sent behind it, if several are in flight.
+    """
+    mode = strike.programs.producer_mode
+    if mode.in_flight_max > 1 and mode.acks is not Acks.NONE and strike.dice.random() < REFUSALS:
+        strike.on_arrival(partial(_refuse, strike))
+        return
 
     def act(sender: int, message: Produce) -> bool:
         strike.disarm()
@@ -264,6 +274,17 @@ def lose_request(strike: Strike) -> None:
         return True
 
     strike.on_request(act)
+
+
+def _refuse(strike: Strike, sender: int, node: LabNode, message: Produce) -> bool:
+    strike.disarm()
+    strike.say(f"the request with {message.value} is refused by node {node.node_id}")
+    answer = Produced(
+        message.number, message.correlation, ErrorCode.NOT_LEADER_OR_FOLLOWER, base_offset=-1
+    )
+    strike.stage.send(node.node_id, sender, answer)
+    strike.over()
+    return True
 
 
 def lose_ack(strike: Strike) -> None:
