@@ -50,12 +50,16 @@ def configured(
 
 
 def the_observer(admin: AdminClient) -> QuorumReplica:
-    """The only one; one that stands still for ten seconds is forgotten until it fetches again."""
+    """The only one, with its directory.
+
+    One that stands still for ten seconds is forgotten. When it is back, it is an observer at once,
+    but the leader knows its directory only with its first answer.
+    """
     found: list[QuorumReplica] = []
 
     def is_known() -> bool:
         found[:] = admin.describe_metadata_quorum().observers
-        return bool(found)
+        return any(one.directory_id for one in found)
 
     look_until(is_known, "an observer")
     (observer,) = found
