@@ -65,19 +65,29 @@ class Target:
         }
 
 
+config_option: Final = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    envvar=CONFIG_VARIABLE,
+    metavar="FILE",
+    help="A client.properties file with Kafka's names, for TLS and SASL for instance; also "
+    f"read from {CONFIG_VARIABLE}.",
+)
+properties_option: Final = click.option(
+    "-X",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A property that is not in the file; no secrets, others can see them here.",
+)
+
+
 def client_command(
     function: Callable[..., Coroutine[Any, Any, None]],
 ) -> Callable[..., None]:
     """`settings_command` for commands whose ``--config`` is nothing but a file."""
-    return click.option(
-        "--config",
-        "config_file",
-        type=click.Path(path_type=Path),
-        envvar=CONFIG_VARIABLE,
-        metavar="FILE",
-        help="A client.properties file with Kafka's names, for TLS and SASL for instance; also "
-        f"read from {CONFIG_VARIABLE}.",
-    )(settings_command(function))
+    return config_option(settings_command(function))
 
 
 def settings_command(
@@ -100,13 +110,7 @@ def settings_command(
         metavar="HOST:PORT[,...]",
         help=f"Brokers to contact first; also read from {BOOTSTRAP_VARIABLE}.",
     )
-    @click.option(
-        "-X",
-        "properties",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="A property that is not in the file; no secrets, others can see them here.",
-    )
+    @properties_option
     @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
     @click.option(
         "--connect-timeout",
@@ -159,13 +163,30 @@ def _split_configs(configs: Iterable[str]) -> tuple[Path | None, tuple[str, ...]
 def _configured(
     bootstrap: str, config_file: Path | None, assigned: Iterable[str]
 ) -> tuple[str, ConnectionOptions]:
-    """Read ``--config`` and ``-X``; ``--bootstrap`` wins if it was given.
+    """Read ``--config`` and ``-X``, as options of our clients.
 
     Raises:
         CommandFailed: the file cannot be read, or others can read its secrets.
         click.UsageError: a property is unknown or malformed, or a secret was given with ``-X``.
     """
     from minikafka_client.properties import admin_options
+
+    found = configured_properties(bootstrap, config_file, assigned)
+    try:
+        return admin_options(found, click.get_current_context().command_path)
+    except (TypeError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
+
+
+def configured_properties(
+    bootstrap: str, config_file: Path | None, assigned: Iterable[str]
+) -> dict[str, str]:
+    """Read ``--config`` and ``-X``; ``--bootstrap`` wins if it was given.
+
+    Raises:
+        CommandFailed: the file cannot be read, or others can read its secrets.
+        click.UsageError: an assignment is malformed, or a secret was given with ``-X``.
+    """
     from minikafka_client.property_files import read_properties
     from minikafka_client.security_properties import SECRETS
 
@@ -186,10 +207,7 @@ def _configured(
     is_given = context.get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE
     if is_given or not found.get("bootstrap.servers"):
         found["bootstrap.servers"] = bootstrap
-    try:
-        return admin_options(found, context.command_path)
-    except (TypeError, ValueError) as error:
-        raise click.UsageError(str(error)) from None
+    return found
 
 
 def _run(command: Callable[[], Coroutine[Any, Any, None]]) -> None:

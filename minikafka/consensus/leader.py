@@ -55,6 +55,7 @@ class Leader:
     """
 
     __slots__ = (
+        "_awake_since",
         "_context",
         "_heartbeat_at",
         "_read_snapshot",
@@ -70,6 +71,7 @@ class Leader:
         self._read_snapshot = read_snapshot
         self._snapshot = (0, b"")
         self._heartbeat_at = 0.0
+        self._awake_since = 0.0
         self._transfer_to: int | None = None
         self._transfer_until = 0.0
         self.progress: dict[int, Progress] = {}
@@ -454,9 +456,12 @@ class Leader:
         if context.is_counted + sum(one.is_counted for one in heard) < context.majority:
             return False
         self._welcome_newcomers()
+        if context.now - self._heartbeat_at >= config.election_timeout_s:
+            self._awake_since = context.now  # it stood still itself, and could hear nobody
         silent_since = context.now - config.observer_silence_s
         for node_id, progress in list(self.progress.items()):
-            if progress.is_observer and (progress.heard_at or 0.0) <= silent_since:
+            heard_at = max(progress.heard_at or 0.0, self._awake_since)
+            if progress.is_observer and heard_at <= silent_since:
                 del self.progress[node_id]
                 continue
             if progress.stage is not Stage.REPLICATE:

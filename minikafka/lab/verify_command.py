@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from ..cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, CommandFailed
+from ..cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, CommandFailed, one_line
 from ..cli.output import Progress, is_terminal, note, reader_may_leave
+from ..cli.target import (
+    BOOTSTRAP_VARIABLE,
+    config_option,
+    configured_properties,
+    properties_option,
+)
 from .command_files import check_writable, write_report
 from .engines import quiet
 from .report import Lab
@@ -29,13 +35,29 @@ class CannotVerify(CommandFailed):
 
 
 @click.command("verify")
-@click.option("--bootstrap", required=True, envvar="MINIKAFKA_BOOTSTRAP", metavar="HOST:PORT")
+@click.option(
+    "--bootstrap",
+    envvar=BOOTSTRAP_VARIABLE,
+    metavar="HOST:PORT[,...]",
+    help="Brokers to contact first; needed if --config does not name them.",
+)
+@config_option
+@properties_option
 @click.option(
     "--on",
     "hooks",
     multiple=True,
     metavar="ACTION=COMMAND",
     help="What kills, stops, starts, pauses, resumes, isolates or heals a {node}; repeatable.",
+)
+@click.option(
+    "--on-timeout",
+    "hook_timeout_s",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="A command of --on that takes longer is ended, and has failed.",
 )
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), default=2.0, show_default=True)
 @click.option("--runs", "runs_max", type=click.IntRange(1), help="End after so many runs.")
@@ -50,8 +72,11 @@ class CannotVerify(CommandFailed):
 @click.option("--json", "json_path", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--html", "html_path", type=click.Path(path_type=Path))
 def command(
-    bootstrap: str,
+    bootstrap: str | None,
+    config_file: Path | None,
+    properties: Sequence[str],
     hooks: Sequence[str],
+    hook_timeout_s: float,
     minutes: float,
     runs_max: int | None,
     seed: int,
@@ -71,6 +96,8 @@ def command(
         --on kill='docker kill kafka-{node}' --on start='docker start kafka-{node}' \
         --on pause='docker pause kafka-{node}' --on resume='docker unpause kafka-{node}'
 
+    The cluster may ask for TLS and SASL: --config is the file that the other commands take, too.
+
     Topics and groups whose names begin with lab- are made, and deleted.
 
     Ctrl-C ends it early, and what was found is still written.
@@ -79,16 +106,9 @@ def command(
     it was interrupted.
     """
     check_writable(json_path, html_path)
-    from .processes.target import CannotError
-    from .processes.verify import engine_for, verify
-    from .processes.verify_target import Hooks
+    from .processes.verify import verify
 
-    try:
-        engine = engine_for("verify", bootstrap=bootstrap, hooks=Hooks.parse(hooks))
-    except ValueError as error:
-        raise CannotVerify(str(error)) from None
-    except CannotError as error:
-        raise CannotVerify(f"{bootstrap} cannot be used: {error}") from None
+    engine = _reach(_configured(bootstrap or "", config_file, properties), hooks, hook_timeout_s)
     bar = Progress("verify", None, is_bytes=False)
 
     def progress(step: Step) -> None:
@@ -108,25 +128,72 @@ def command(
     finally:
         is_restored = _close(engine)
     _write(found, engine.version, json_path, html_path)
-    _tell(found)
+    is_unusable = found.exit_code == EXIT_USAGE and not found.is_interrupted
+    _tell(found, found.failures[:-1] if is_unusable else found.failures)
     if found.is_interrupted:
         note("interrupted: only the runs until then were judged; topics lab-... may be left")
         sys.exit(EXIT_INTERRUPTED)
-    if found.exit_code == EXIT_USAGE or not (found.breaches or is_restored):
-        raise CannotVerify(f"{bootstrap} could not be judged, or not be restored; see above")
+    if is_unusable:
+        reason = one_line(found.failures[-1]) if found.failures else "there was no time for a run"
+        raise CannotVerify(f"{engine.version} could not be judged: {reason}")
+    if not (found.breaches or is_restored):
+        raise CannotVerify(f"{engine.version} could not be restored; see above")
     if not found.breaches:
         click.echo("no promise was broken")
     sys.exit(found.exit_code)
 
 
-def _tell(found: Verification) -> None:
+def _configured(
+    bootstrap: str, config_file: Path | None, assigned: Sequence[str]
+) -> dict[str, str]:
+    """The properties of ``--config`` and ``-X``.
+
+    Raises:
+        CannotVerify: the file cannot be read, or others can read its secrets.
+        click.UsageError: no brokers are named, or a property is malformed.
+    """
+    try:
+        found = configured_properties(bootstrap, config_file, assigned)
+    except CommandFailed as error:
+        raise CannotVerify(error.message) from None
+    if not found["bootstrap.servers"]:
+        raise click.UsageError(
+            "name brokers with --bootstrap, or with bootstrap.servers in --config"
+        )
+    return found
+
+
+def _reach(
+    properties: dict[str, str], hooks: Sequence[str], hook_timeout_s: float
+) -> ProcessesEngine:
+    """An engine for the cluster.
+
+    Raises:
+        CannotVerify: it does not answer or does not accept us, or a property or a command of
+            ``--on`` is malformed.
+    """
+    from .processes.target import CannotError
+    from .processes.verify import engine_for
+    from .processes.verify_target import Hooks
+
+    bootstrap = properties.pop("bootstrap.servers")
+    try:
+        commands = Hooks.parse(hooks, timeout_s=hook_timeout_s)
+        return engine_for("verify", bootstrap=bootstrap, hooks=commands, properties=properties)
+    except (TypeError, ValueError) as error:
+        raise CannotVerify(str(error)) from None
+    except CannotError as error:
+        raise CannotVerify(f"{bootstrap} cannot be used: {error}") from None
+
+
+def _tell(found: Verification, failures: Sequence[str]) -> None:
     """Print what was found, but no verdict."""
     with reader_may_leave():
         click.echo(f"{found.runs} runs of {len(found.found)} cells in {found.seconds:.0f} s")
         for breach in found.breaches:
             click.echo(f"BROKEN {breach.promise}: {breach.text} ({breach.scenario})")
-        for failure in found.failures:
-            note(f"not judged: {failure}")
+        for failure in failures:
+            note(f"not judged: {one_line(failure)}")
 
 
 def _close(engine: ProcessesEngine) -> bool:

@@ -5,6 +5,7 @@ new one of the same name.
 """
 
 import logging
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import cast
 
@@ -16,6 +17,7 @@ from minikafka.storage.checked_file import (
     decode_checked,
     encode_checked,
 )
+from minikafka.storage.cut_marker import CutToSupersede
 from minikafka.storage.disk import Disk
 
 logger = logging.getLogger(__name__)
@@ -62,17 +64,28 @@ class CheckpointWork(DataClass):
     Attributes:
         offsets: For each kind, (topic id, partition, offset).
         sync: Make them durable.
+        cuts: What no earlier checkpoint knows; then they are made durable in any case.
     """
 
     disk: Disk
     directory: str
     offsets: dict[Checkpoint, list[tuple[bytes, int, int]]]
     sync: bool
+    cuts: Sequence[CutToSupersede] = ()
 
     def run(self) -> None:
         """Write the files. Raises OSError."""
+        sync = self.sync or bool(self.cuts)
         for kind, entries in self.offsets.items():
             value: list[Plain] = [list(entry) for entry in entries]
             self.disk.replace_file(
-                f"{self.directory}/{kind}", encode_checked(kind, value), sync=self.sync
+                f"{self.directory}/{kind}", encode_checked(kind, value), sync=sync
             )
+
+    def complete(self) -> None:
+        """The files were written: remove the markers of cuts. On the event loop, like cuts."""
+        for cut in self.cuts:
+            try:
+                cut.marker.remove(cut)
+            except OSError as error:  # it stays until the next checkpoint
+                logger.warning("the mark of a truncation stays for now: %s", error)

@@ -1,15 +1,20 @@
 """The mark that a truncation leaves for the next recovery.
 
-A checkpoint says that everything below its recovery point was synced and everything below its high
-watermark was committed, and recovery believes it. After a cut, other batches take those offsets,
-and neither is true of them; but the checkpoint keeps saying so until the next one is written, and
-one with the old values may be on its way in another thread. So a cut below anything that a
-checkpoint may claim leaves an empty file `<offset>.cut` in the partition's directory, durable
-together with the cut. It is removed once the log is synced as far as was claimed. If a crash brings
-it back, some batches are checked needlessly.
+A checkpoint says that everything below its recovery point was synced, that everything below its
+high watermark was committed, where the log starts, and how far it is compacted; recovery believes
+it. After a cut, other batches take those offsets, and none of it is true of them; but the
+checkpoint keeps saying so until the next one is written, and one with the old values may be on its
+way in another thread. So a cut below anything that a checkpoint may claim leaves an empty file
+`<offset>.cut` in the partition's directory, durable together with the cut. It is removed, again
+durably, when a checkpoint of after the cut is durable: syncing the log is not enough, because the
+old start of the log, high watermark and compacted part would be believed again.
+
+A crash between the two distrusts what is true. Then some batches are checked needlessly, and the
+high watermark is lower than before until replication finds it again: it can be below markers that
+producer snapshots know to be settled.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from minikafka.storage.disk import Disk
 from minikafka.storage.file_names import CUT_SUFFIX, offset_name
@@ -21,15 +26,17 @@ class CutMarker:
     Attributes:
         offset: Checkpoints are not to be believed from here on; None without a file.
         claimed_end: A checkpoint may claim everything below this to be durable or committed.
+        cut_count: How often the log was cut, with or without a file.
     """
 
-    __slots__ = ("_directory", "_disk", "claimed_end", "offset")
+    __slots__ = ("_directory", "_disk", "claimed_end", "cut_count", "offset")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk: Final = disk
         self._directory: Final = directory
         self.offset: int | None = None
         self.claimed_end = 0
+        self.cut_count = 0
 
     def leave(self, end_offset: int, claimed_end: int) -> None:
         """Note that the log was cut at `end_offset`; the caller syncs the directory.
@@ -41,6 +48,7 @@ class CutMarker:
         Raises:
             OSError: the disk failed.
         """
+        self.cut_count += 1
         claimed_end = max(self.claimed_end, claimed_end)
         if end_offset >= claimed_end:
             return
@@ -52,11 +60,34 @@ class CutMarker:
             if older is not None:
                 self._disk.remove(self._path(older))
 
-    def remove_if_synced(self, recovery_point: int) -> None:
-        """Remove the file if everything that a checkpoint may claim is synced. Raises OSError."""
-        if self.offset is not None and recovery_point >= self.claimed_end:
-            self._disk.remove(self._path(self.offset))
-            self.offset = None
+    def remove(self, superseded: "CutToSupersede") -> None:
+        """A checkpoint is durable that was prepared when `superseded` was: remove the file.
+
+        Not if the log has been cut since: the checkpoint may claim what that cut took away.
+
+        Raises:
+            OSError: the disk failed; the file counts as there.
+        """
+        if self.offset is None or superseded.cut_count != self.cut_count:
+            return
+        self._disk.remove(self._path(self.offset))
+        self._disk.sync_directory(self._directory)
+        self.offset = None
+        self.claimed_end = superseded.claimed_end
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{offset_name(offset)}{CUT_SUFFIX}"
+
+
+class CutToSupersede(NamedTuple):
+    """A log whose marker a checkpoint makes superfluous.
+
+    Attributes:
+        marker: Of the log.
+        cut_count: Its count when the checkpoint was prepared.
+        claimed_end: The higher of recovery point and high watermark in the checkpoint.
+    """
+
+    marker: CutMarker
+    cut_count: int
+    claimed_end: int

@@ -44,7 +44,7 @@ from minikafka.protocol.records.control import (
 )
 from minikafka.storage.aborted_index import AbortedIndexes
 from minikafka.storage.clean_stop import SegmentSizes
-from minikafka.storage.cut_marker import CutMarker
+from minikafka.storage.cut_marker import CutMarker, CutToSupersede
 from minikafka.storage.disk import OUT_OF_DESCRIPTORS, Buffer, Disk, DiskFile, FileCache
 from minikafka.storage.errors import (
     FencedLeaderEpoch,
@@ -335,7 +335,6 @@ class Log:
         if cut_offset is not None:
             recovery_point = min(recovery_point, cut_offset)
             high_watermark = min(high_watermark, cut_offset)
-            log.cut_marker.remove_if_synced(log.recovery_point)
         log.expected_end_offset = max(recovery_point, high_watermark)
         log.high_watermark = high_watermark
         return log
@@ -405,6 +404,14 @@ class Log:
         self.leader_epochs.truncate_from_start(self.log_start_offset)
         self._restore_producers(now_ms)
         self._restore_aborted_indexes(self.segments)
+
+    def cut_to_supersede(self) -> CutToSupersede | None:
+        """What a checkpoint that is prepared now makes superfluous once it is durable."""
+        marker = self.cut_marker
+        if marker.offset is None:
+            return None
+        claimed_end = max(self.recovery_point, self._high_watermark)
+        return CutToSupersede(marker, marker.cut_count, claimed_end)
 
     def _distrust_checkpoints(self, cut_offset: int) -> None:
         """What they claim from the cut on is true of batches that are gone, see `CutMarker`."""
@@ -1287,7 +1294,6 @@ class Log:
             if segment.size_bytes == size_bytes:
                 segment.is_synced = True
         self.recovery_point = max(self.recovery_point, min(work.end_offset, self.log_end_offset))
-        self.cut_marker.remove_if_synced(self.recovery_point)
 
     def drop_flush(self, work: FlushWork) -> None:
         """Nobody knows whether the work ran: the next flush has to sync the same names again."""

@@ -24,6 +24,7 @@ from minikafka.storage.checkpoints import (
     read_checkpoint,
 )
 from minikafka.storage.clean_stop import SegmentSizes, take_clean_stop, write_clean_stop
+from minikafka.storage.cut_marker import CutToSupersede
 from minikafka.storage.directory_meta import check_meta
 from minikafka.storage.disk import OPEN_FILES_MAX, Disk, DiskLock, FileCache
 from minikafka.storage.errors import StorageError
@@ -277,7 +278,7 @@ class LogDirectory:
         try:
             if (topic_id, partition) in self._deleted:
                 # What the checkpoints say about the old log is not true of the new one.
-                self.prepare_checkpoint(sync=True).run()
+                self.prepare_checkpoint(sync=True).run()  # its markers stay: another may be running
                 del self._deleted[topic_id, partition]
             self.disk.make_directory(directory)
             write_identity(self.disk, directory, LogIdentity(topic, partition, topic_id))
@@ -393,7 +394,9 @@ class LogDirectory:
         return log
 
     def prepare_checkpoint(self, *, sync: bool = False) -> CheckpointWork:
-        """The offsets of all logs, to be written every few seconds: `run` it in any thread.
+        """The offsets of all logs, to be written every few seconds.
+
+        `run` it in any thread, and then `complete` it, one after the other.
 
         With `sync` after DeleteRecords, or a crash may undo its effect.
         """
@@ -401,11 +404,21 @@ class LogDirectory:
             kind: [(*key, offset) for key, offset in self._kept_offsets.get(kind, {}).items()]
             for kind in Checkpoint
         }
+        cuts: list[CutToSupersede] = []
         for key, log in list(self.logs.items()):  # another thread may be reopening one
+            cut = log.cut_to_supersede()
+            if cut is not None:
+                cuts.append(cut)
             topic_id = self.topic_ids[key]
             for kind, offset in _offsets_of(log).items():
                 offsets[kind].append((topic_id, key[1], offset))
-        return CheckpointWork(self.disk, self.path, offsets, sync)
+        return CheckpointWork(self.disk, self.path, offsets, sync, cuts)
+
+    def write_checkpoint(self, *, sync: bool = False) -> None:
+        """Prepare, run and complete a checkpoint, where nothing else writes one. Raises OSError."""
+        work = self.prepare_checkpoint(sync=sync)
+        work.run()
+        work.complete()
 
     def statistics(self) -> DirectoryStatistics:
         """For DescribeLogDirs. Raises OSError."""
@@ -442,7 +455,7 @@ class LogDirectory:
                     except StorageError as error:
                         logger.error("%s-%d was not closed cleanly: %s", *key, error)
                         is_clean = False
-                self.prepare_checkpoint(sync=True).run()
+                self.write_checkpoint(sync=True)
                 if is_clean:
                     sizes = {
                         (self.topic_ids[key], key[1]): log.segment_sizes()

@@ -14,7 +14,8 @@ from minikafka.broker.quorum.quorum import (
     ProposalTooLargeError,
 )
 from minikafka.consensus import decode_message
-from tests.broker.quorum_network import network
+from minikafka.consensus.effects import RecordVoters, RemoveVoter
+from tests.broker.quorum_network import DELAY_S, Network, Node, network
 
 
 async def test_a_leader_is_elected_and_its_decisions_are_applied_everywhere(
@@ -222,3 +223,73 @@ async def test_excess_messages_are_dropped(autojump_clock: MockClock) -> None:
             await leader.quorum.propose(b"two")
         await wait_all_tasks_blocked()
         await leader.quorum.propose(b"three")
+
+
+async def recorded(cluster: Network) -> Node:
+    """A leader, whose log has the voters and more than one follower."""
+    leader = await cluster.leader()
+    await leader.quorum.propose(b"first")
+    addresses = tuple((node_id, f"host{node_id}", 9) for node_id in sorted(cluster.nodes))
+    await leader.quorum.change_voters(lambda token: RecordVoters(addresses, token))
+    return leader
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_a_deposed_leader_finds_out_whether_voters_have_changed(
+    autojump_clock: MockClock, arrives: bool
+) -> None:
+    async with network() as cluster:
+        leader = await recorded(cluster)
+        voters = leader.quorum.recorded_voters
+        assert voters is not None
+        directory_id = voters.directory_of(leader.node_id)
+        outcome: list[Exception | None] = []
+
+        async def remove() -> None:
+            try:
+                await leader.quorum.change_voters(
+                    lambda token: RemoveVoter(leader.node_id, directory_id, token)
+                )
+                outcome.append(None)
+            except NotControllerError as error:
+                outcome.append(error)
+
+        async with trio.open_nursery() as nursery:
+            if not arrives:
+                cluster.cut_off = {leader.node_id}
+            nursery.start_soon(remove)
+            if arrives:
+                await trio.sleep(1.5 * DELAY_S)  # the change has come to the followers
+                cluster.cut_off = {leader.node_id}
+            successor = await cluster.leader(after=leader.quorum.epoch)
+            assert outcome == []
+            cluster.cut_off = set()
+        left = successor.quorum.voter_ids
+        assert left == set(cluster.nodes) - ({leader.node_id} if arrives else set())
+        assert [error is None for error in outcome] == [arrives]
+
+
+async def test_a_change_of_the_voters_is_lost_when_the_quorum_ends(
+    autojump_clock: MockClock,
+) -> None:
+    async with network() as cluster:
+        leader = await recorded(cluster)
+        voters = leader.quorum.recorded_voters
+        assert voters is not None
+        directory_id = voters.directory_of(leader.node_id)
+        cluster.cut_off = {leader.node_id}
+        caught: list[ProposalLostError] = []
+
+        async def remove() -> None:
+            try:
+                await leader.quorum.change_voters(
+                    lambda token: RemoveVoter(leader.node_id, directory_id, token)
+                )
+            except ProposalLostError as error:
+                caught.append(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(remove)
+            await cluster.leader(after=leader.quorum.epoch)
+            leader.kill()
+        assert len(caught) == 1

@@ -143,6 +143,18 @@ async def test_the_end_of_the_stream_is_seen_with_and_without_reading(
         assert await transport.receive_into(memoryview(bytearray(10))) == 0
 
 
+async def test_a_peer_that_leaves_without_a_goodbye_is_no_bug(
+    context: ssl.SSLContext, certificates: Certificates
+) -> None:
+    async with connected(context, certificates) as (transport, client):
+        await transport.send([b"read"])
+        await client.receive(4)
+        await client.stream.send_all(b"last")
+        await client.plain.aclose()  # which TLS answers with an alert that nobody receives
+        assert await transport.receive() == b"last"
+        assert await transport.receive() == b""
+
+
 async def test_closing_says_goodbye_and_wakes_who_waits(
     context: ssl.SSLContext, certificates: Certificates
 ) -> None:

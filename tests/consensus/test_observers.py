@@ -99,6 +99,21 @@ def test_a_silent_observer_is_forgotten() -> None:
     assert sorted(leader.progress()) == [2, 3, 8]
 
 
+def test_a_leader_that_stood_still_forgets_no_observer_for_that() -> None:
+    leader = machines.raft(voters=frozenset({1}))
+    leader.start(0.0)
+    machines.receive(leader, 7, JoinRequest(0), 1.0)
+    machines.receive(leader, 8, JoinRequest(0), 1.0)
+    leader.expire(12.0)
+    assert sorted(leader.progress()) == [7, 8]
+    now = 12.0
+    while now < 23.0:
+        now += 0.25
+        machines.accept(leader, 8, now=now)
+        leader.expire(now)
+    assert sorted(leader.progress()) == [8]
+
+
 def test_a_lone_leader_starts_heartbeats_with_its_first_observer() -> None:
     leader = machines.raft(voters=frozenset({1}))
     leader.start(0.0)

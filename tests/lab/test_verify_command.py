@@ -19,6 +19,9 @@ from minikafka.lab.processes.minikafka_target import MinikafkaTarget
 from minikafka.lab.processes.target import CannotError
 from minikafka.lab.processes.verify_target import VerifyTarget
 from minikafka.lab.scenario import Scenario
+from minikafka.protocol.messages import api_versions
+from minikafka.testing.clusters import Cluster
+from minikafka.testing.wire import Wire
 
 BROKEN_BROKER = Path(__file__).parent / "processes" / "broken_broker.py"
 ACK_LOST = Scenario.parse("p.acksall-idem-fly5_t.r3-m2_c.none_f.ack-lost@0")
@@ -100,6 +103,36 @@ def test_a_hook_that_fails_is_named(bootstrap: str, draw: Draw) -> None:
     result = run(bootstrap, "--on", "pause=echo not mine >&2; exit 9", "--on", "resume=true")
     assert result.exit_code == 2
     assert "ended with 9 and said not mine" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("pause", "resume", "reason"),
+    [
+        ("kill -STOP $(cat {node}); sleep 600", "kill -CONT $(cat {node})", "not done after 3 s"),
+        ("no-such-command", "no-such-command", "'no-such-command' ended with 127"),
+    ],
+)
+def test_a_hook_that_hangs_or_does_not_exist_is_one_line_and_is_undone(
+    kafka_cluster: Cluster,
+    draw: Draw,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pause: str,
+    resume: str,
+    reason: str,
+) -> None:
+    draw(repeat(PAUSED))
+    for node, broker in kafka_cluster.nodes.items():
+        (tmp_path / f"{node}").write_text(f"{broker.pid}")
+    monkeypatch.chdir(tmp_path)
+    words = [f"--on=pause={pause}", f"--on=resume={resume}", "--on-timeout", "3"]
+    result = run(kafka_cluster.bootstrap, *words)
+    for broker in kafka_cluster.nodes.values():
+        with Wire(broker.bootstrap) as wire:
+            wire.ask(api_versions.Request(), 0, api_versions.Response)  # it runs
+    assert result.exit_code == 2, result.output
+    (line,) = result.stderr.splitlines()
+    assert reason in line
 
 
 def test_a_cluster_that_cannot_be_restored_is_not_sound(

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from minikafka import testing
+from minikafka_client import QuorumReplica
 from minikafka_client.sync import AdminClient
+from tests.kit.waiting import look_until
 from tests.peers.test_java_tools import run_tool
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -47,6 +49,23 @@ def configured(
     return str(file)
 
 
+def the_observer(admin: AdminClient) -> QuorumReplica:
+    """The only one, with its directory.
+
+    One that stands still for ten seconds is forgotten. When it is back, it is an observer at once,
+    but the leader knows its directory only with its first answer.
+    """
+    found: list[QuorumReplica] = []
+
+    def is_known() -> bool:
+        found[:] = admin.describe_metadata_quorum().observers
+        return any(one.directory_id for one in found)
+
+    look_until(is_known, "an observer")
+    (observer,) = found
+    return observer
+
+
 def test_a_controller_is_added_and_removed(tmp_path: Path) -> None:
     with socket.socket() as first, socket.socket() as second:
         ports: list[int] = []
@@ -68,7 +87,7 @@ def test_a_controller_is_added_and_removed(tmp_path: Path) -> None:
             here = ("--bootstrap-server", cluster.bootstrap)
             run_tool(FEATURES, *here, "upgrade", "--feature", "kraft.version=1")
             assert "kraft.version" in run_tool(FEATURES, *here, "describe")
-            (observer,) = admin.describe_metadata_quorum().observers
+            observer = the_observer(admin)
             cluster_id = admin.describe_cluster().cluster_id
             assert cluster_id is not None
             config = configured(tmp_path, cluster_id, 2, observer.directory_id, ports[1])

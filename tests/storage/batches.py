@@ -115,9 +115,16 @@ class LogUnderTest:
         self.disk.crash()
         return self.open(**checkpoints)
 
+    def checkpoint(self) -> None:
+        """A checkpoint of now becomes durable; `kill` and `open` say what is in it."""
+        cut = self.log.cut_to_supersede()
+        if cut is not None:
+            cut.marker.remove(cut)
+
     def restart(self) -> Log:
         """Close the log cleanly and open it again."""
         self.log.close()
+        self.checkpoint()
         return self.kill(
             recovery_point=self.log.recovery_point,
             log_start_offset=self.log.log_start_offset,

@@ -2,8 +2,11 @@
 
 import pytest
 
+from minikafka.storage.checkpoints import Checkpoint
 from minikafka.storage.errors import StorageError
+from minikafka.storage.log import Log
 from tests.storage.batches import NOW_MS, LogUnderTest, batch_of, value_at, values_by_offset
+from tests.storage.directories import DirectoryUnderTest, append
 from tests.storage.transactional import ABORT, TransactionalLog, read_committed
 
 
@@ -57,22 +60,28 @@ def test_batches_after_a_cut_are_not_assumed_to_be_committed() -> None:
     assert (log.high_watermark, log.log_end_offset, log.expected_end_offset) == (1, 4, 1)
 
 
-def test_the_marker_is_removed_when_everything_is_synced() -> None:
+def test_the_marker_stays_until_a_checkpoint_of_after_the_cut() -> None:
     under_test = cut_log()
     assert under_test.names(".cut") == ["00000000000000000002.cut"]
     under_test.log.flush()
+    assert under_test.names(".cut") == ["00000000000000000002.cut"]
+    under_test.checkpoint()
     assert under_test.names(".cut") == []
     assert under_test.log.cut_marker.offset is None
 
 
-def test_the_marker_stays_while_a_checkpoint_may_claim_more() -> None:
+def test_a_shallower_cut_keeps_the_marker() -> None:
     under_test = cut_log()
     under_test.log.truncate_to(3)
     under_test.log.flush()
     assert under_test.names(".cut") == ["00000000000000000002.cut"]
     assert under_test.kill(recovery_point=4).log_end_offset == 3
-    under_test.append("last", leader_epoch=1)
-    under_test.log.flush()
+
+
+def test_a_cut_above_what_the_last_checkpoint_claims_leaves_no_marker() -> None:
+    under_test = cut_log()
+    under_test.checkpoint()
+    under_test.log.truncate_to(3)
     assert under_test.names(".cut") == []
 
 
@@ -141,3 +150,101 @@ def test_transactions_aborted_after_a_cut_stay_aborted() -> None:
     assert log.first_dirty_offset == 1
     under_test.replicate()
     assert read_committed(log) == [value_at(0)]
+
+
+# --- until a newer checkpoint is durable --------------------------------------------------------
+
+
+def checkpointed_and_cut(*, log_start: int = 0, end_offset: int) -> DirectoryUnderTest:
+    """Six records are checkpointed; then the log is cut, and others are synced behind the cut."""
+    under_test = DirectoryUnderTest()
+    log = under_test.create()
+    append(log, 6)
+    log.advance_log_start_offset(log_start)
+    log.flush()
+    under_test.directory.write_checkpoint(sync=True)
+    log.truncate_to(end_offset)
+    for _ in range(4):
+        batch = batch_of(f"w{log.log_end_offset:06d}", leader_epoch=1)
+        log.append_as_leader(batch, leader_epoch=1, now_ms=NOW_MS)
+    log.flush()
+    return under_test
+
+
+def crash(under_test: DirectoryUnderTest, *, power_loss: bool) -> Log:
+    under_test.disk.crash(power_loss=power_loss)
+    return under_test.open().logs["t", 0]
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_an_old_start_of_the_log_is_never_believed(power_loss: bool) -> None:
+    under_test = checkpointed_and_cut(log_start=5, end_offset=3)
+    assert crash(under_test, power_loss=power_loss).log_start_offset == 3
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_an_old_high_watermark_is_never_believed(power_loss: bool) -> None:
+    under_test = checkpointed_and_cut(end_offset=3)
+    assert crash(under_test, power_loss=power_loss).high_watermark == 3
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+@pytest.mark.parametrize("sync", [False, True])
+def test_a_new_checkpoint_is_believed(power_loss: bool, sync: bool) -> None:
+    under_test = checkpointed_and_cut(log_start=5, end_offset=3)
+    log = under_test.directory.logs["t", 0]
+    log.high_watermark = 6
+    log.advance_log_start_offset(4)
+    under_test.directory.write_checkpoint(sync=sync)
+    assert under_test.disk.paths(".cut") == []
+    log = crash(under_test, power_loss=power_loss)
+    assert (log.log_start_offset, log.high_watermark) == (4, 6)
+
+
+@pytest.mark.parametrize("crashes_in", ["the files", "the marker"])
+def test_a_crash_while_the_checkpoint_is_written(crashes_in: str) -> None:
+    under_test = checkpointed_and_cut(log_start=5, end_offset=3)
+    work = under_test.directory.prepare_checkpoint()
+    if crashes_in == "the files":
+        under_test.disk.fail("fsync", str(Checkpoint.LOG_START_OFFSET))
+        with pytest.raises(OSError, match="fails on purpose"):
+            work.run()
+        under_test.disk.heal()
+    else:
+        work.run()
+    assert crash(under_test, power_loss=True).log_start_offset == 3
+
+
+def test_a_cut_while_the_checkpoint_is_written_keeps_its_marker() -> None:
+    under_test = checkpointed_and_cut(end_offset=3)
+    log = under_test.directory.logs["t", 0]
+    log.high_watermark = 7
+    work = under_test.directory.prepare_checkpoint()
+    log.truncate_to(5)
+    work.run()
+    work.complete()
+    assert crash(under_test, power_loss=False).high_watermark == 3
+
+
+def test_a_marker_that_cannot_be_removed_stays_until_the_next_checkpoint() -> None:
+    under_test = checkpointed_and_cut(end_offset=3)
+    under_test.disk.fail("remove", ".cut")
+    under_test.directory.write_checkpoint()
+    under_test.disk.heal()
+    assert under_test.disk.paths(".cut") != []
+    under_test.directory.write_checkpoint()
+    assert under_test.disk.paths(".cut") == []
+
+
+def test_the_marker_of_an_earlier_process_goes_with_the_first_checkpoint() -> None:
+    under_test = checkpointed_and_cut(end_offset=3)
+    crash(under_test, power_loss=False)
+    assert under_test.disk.paths(".cut") != []
+    under_test.directory.write_checkpoint()
+    assert under_test.disk.paths(".cut") == []
+
+
+def test_after_a_clean_stop_there_is_no_marker() -> None:
+    under_test = checkpointed_and_cut(log_start=5, end_offset=3)
+    under_test.directory.close()
+    assert under_test.disk.paths(".cut") == []

@@ -103,6 +103,7 @@ class LogUnderSteps:
 
     def _open(self, *, was_clean: bool = False) -> None:
         log = self.log
+        self.under_test.checkpoint()
         self.under_test.open(
             recovery_point=self.recovery_point,
             log_start_offset=log.log_start_offset,

@@ -87,6 +87,14 @@ class LogMachine(RuleBasedStateMachine):
             log_start_offset=self.log_start,
         )
 
+    @rule()
+    def supersede_checkpoints(self) -> None:
+        """A checkpoint of now is durable, and no older one comes back."""
+        self.checkpointed = {kind: [getattr(self.log, kind)] for kind in CHECKPOINTED}
+        cut = self.log.cut_to_supersede()
+        if cut is not None:
+            cut.marker.remove(cut)
+
     def new_values(self, count: int) -> list[str]:
         values = [f"value-{self.value_count + i}" for i in range(count)]
         self.value_count += count
@@ -221,6 +229,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log_start = self.log.advance_log_start_offset(
             min(self.log_start + forward, self.log_end)
         )
+        self.supersede_checkpoints()  # as a broker does before it answers
 
     @rule()
     def retention(self) -> None:
@@ -259,9 +268,6 @@ class LogMachine(RuleBasedStateMachine):
         )
         lowest = min(self.log.segments[0].base_offset, self.log_start)
         log_start = max(log_start, lowest, min(self.known_from, self.log_start))
-        if self.log.cut_marker.offset is None:
-            # Without a marker, a log start of before the cut would be believed.
-            log_start = min(log_start, self.log_start)
         if power_loss:
             self.known_from = log_start = self.log_start
         self.disk.crash(power_loss=power_loss)

@@ -94,6 +94,7 @@ def test_random_transactions_against_a_list(seed: int) -> None:
             case 6:
                 log.high_watermark = dice.randint(log.high_watermark, log.log_end_offset)
             case 7:
+                under_test.checkpoint()
                 under_test.kill(
                     high_watermark=log.high_watermark, first_dirty_offset=log.first_dirty_offset
                 )

@@ -18,7 +18,7 @@ from minikafka_client.types import NewTopic
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Generator[testing.Cluster]:
     nodes = [testing.NodeOptions({"broker.rack": rack}) for rack in "abc"]
     directory = tmp_path_factory.mktemp("cluster")
-    settings = {"num.partitions": 2, "broker.session.timeout.ms": 1_500}
+    settings = {"num.partitions": 2, "broker.session.timeout.ms": 3_000}
     with testing.cluster(nodes, settings, directory=directory) as cluster:
         with AdminClient(cluster.bootstrap) as admin:
             admin.create_topics([NewTopic("orders")])

@@ -9,7 +9,7 @@ from minikafka_client.types import NewTopic
 
 def test_a_cluster_of_0_1_and_2() -> None:
     """Node 0 votes, leads, coordinates groups and transactions, dies, and comes back."""
-    settings = {"broker.session.timeout.ms": 1_500, "group.initial.rebalance.delay.ms": 0}
+    settings = {"group.initial.rebalance.delay.ms": 0}
     with testing.cluster(3, settings, first_id=0) as kafka:
         assert list(kafka.nodes) == kafka.running == [0, 1, 2]
         with AdminClient(kafka.bootstrap) as admin:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ..broker import Broker
     from ..control.request_context import RequestContext
 
-TIMEOUT_SECONDS: Final = 10.0
-"""The request names no time."""
+TIMEOUT_SECONDS: Final = 20.0
+"""The request names no time; clients wait for 30 seconds unless told otherwise."""
 
 
 async def handle(

@@ -87,14 +87,17 @@ def _ignore_voters(voters: VoterSet) -> None:
 
 
 class _Proposal:
-    """One that waits: in the log at `index` once that is not 0; `failure` is what to raise."""
+    """One that waits: in the log at `index`, of `epoch`, once that is not 0.
 
-    __slots__ = ("appended", "done", "failure", "index")
+    `failure` is what to raise.
+    """
+
+    __slots__ = ("appended", "done", "epoch", "failure", "index")
 
     def __init__(self) -> None:
         self.done = trio.Event()
         self.appended = trio.Event()
-        self.index = 0
+        self.index = self.epoch = 0
         self.failure: Exception | None = None
 
     def fail(self, failure: Exception) -> None:
@@ -144,6 +147,7 @@ class Quorum:
             snapshot_size_bytes_min=snapshot_size_bytes_min,
         )
         self._changed = trio.Event()
+        self._ended: Final = trio.Event()
         self._asked: Final[dict[_Proposal, None]] = {}  # not yet in the log
         self._accepted: Final[deque[_Proposal]] = deque()  # in the log, in its order
         self._on_change: Callable[[], None] = _ignore_change
@@ -270,6 +274,7 @@ class Quorum:
                 await self._loop.run()
             finally:
                 self._loop.stop()
+                self._ended.set()
                 self._lose_proposals(ProposalLostError(), even_committed=True)
                 self._update()
 
@@ -281,8 +286,8 @@ class Quorum:
 
     def _answered(self, answer: Accepted | Refused | RoleChanged) -> None:
         match answer:
-            case Accepted(token=_Proposal() as proposal, index=index):
-                proposal.index = index
+            case Accepted(token=_Proposal() as proposal, index=index, epoch=epoch):
+                proposal.index, proposal.epoch = index, epoch
                 self._asked.pop(proposal, None)
                 self._accepted.append(proposal)
                 proposal.appended.set()
@@ -396,6 +401,10 @@ class Quorum:
     ) -> None:
         """Have the voters changed, which is applied on this node then.
 
+        A leader that is deposed meanwhile, for instance because the voters that the change needs
+        stand still, waits until the next leader has committed the change, or something else in its
+        place. That may take any time.
+
         Args:
             make: the change, with the token that it is given.
             waits_for_commit: otherwise it is enough that this leader has appended it.
@@ -403,7 +412,7 @@ class Quorum:
         Raises:
             VotersRefusedError: nothing happened.
             NotControllerError: nothing happened; another node leads, or none.
-            ProposalLostError: this node was deposed meanwhile; the outcome is unknown.
+            ProposalLostError: this node was deposed meanwhile, and the outcome stays unknown.
             StorageError: this node's disk failed; most likely nothing happened.
         """
         if self.failure is not None:
@@ -416,8 +425,33 @@ class Quorum:
             del self._asked[proposal]
             raise NotControllerError(None)
         await (proposal.done if waits_for_commit else proposal.appended).wait()
+        if isinstance(proposal.failure, ProposalLostError):
+            if await self._was_committed(proposal):
+                return
+            raise NotControllerError(self.leader_id)
         if proposal.failure is not None:
             raise proposal.failure
+
+    async def _was_committed(self, proposal: _Proposal) -> bool:
+        """Whether a lost proposal took effect under a later leader; waits until that is certain.
+
+        Raises:
+            ProposalLostError: the quorum has ended, or the log does not reach back so far.
+        """
+        assert proposal.failure is not None
+        async with trio.open_nursery() as nursery:
+
+            async def give_up_at_the_end() -> None:
+                await self._ended.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(give_up_at_the_end)
+            await self.wait_applied(proposal.index)
+            nursery.cancel_scope.cancel()
+        log = self._loop.durable.log
+        if not log.base_index <= proposal.index <= self.applied_index:
+            raise proposal.failure
+        return log.matches(proposal.index, proposal.epoch)
 
     async def wait_applied(self, index: int) -> None:
         """Return when everything up to an index was applied on this node."""

@@ -39,4 +39,5 @@ class Checkpointer:
             work = self._directory.prepare_checkpoint()
             with trio.CancelScope(shield=True):
                 await self._run_in_thread(work.run)
+            work.complete()
             self._written = covered

@@ -226,7 +226,9 @@ class TlsTransport:
             raise ConnectionLostError(str(error)) from None
         if self._outgoing.pending:  # new keys, or an alert
             self._collect()
-            self._flush_now()
+            # The alert about a peer that left without a goodbye reaches nobody.
+            with suppress(OSError):
+                self._flush_now()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def receive_into(self, view: memoryview) -> int:

@@ -104,6 +104,7 @@ class ApacheKafkaTarget:
         }
         self._proxy = Proxy(",".join(self._addresses.values()))
         self.bootstrap = self._proxy.bootstrap
+        self.properties: Mapping[str, str] = {}
         try:
             self._format()
             for node in (_CONTROLLER, *_NODES):

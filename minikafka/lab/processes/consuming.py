@@ -101,6 +101,7 @@ class Consuming:
         job: dict[str, Any] = {
             "mode": commit.value,
             "bootstrap": self._stage.target.bootstrap,
+            "properties": dict(self._stage.target.properties),
             "topic": self._stage.topic,
             "partitions": self._stage.partitions,
             "database": str(Path(self._folder.name) / "results.db"),
@@ -207,7 +208,8 @@ class Consuming:
         if self._mode.commit not in _IN_TOPIC:
             return rows
         topic = results_topic_of(self._stage.topic)
-        (found,) = read_to_the_end(self._stage.target.bootstrap, topic, 1)
+        bootstrap = self._stage.target.bootstrap
+        (found,) = read_to_the_end(bootstrap, topic, 1, self._stage.connection)
         records = [value for _, value in found]
         if self._mode.commit is Commit.TRANSACTION:
             return records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from statistics import median
 from typing import Final
@@ -78,6 +78,11 @@ class ProcessesEngine:
     def bootstrap(self) -> str:
         """Of the target, for clients."""
         return self._target.bootstrap
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What clients need besides, by Kafka's names."""
+        return self._target.properties
 
     def why_not(self, cell: Cell) -> str | None:
         """Why it cannot run a cell, in one line; None if it can."""
@@ -161,7 +166,9 @@ class _Ran:
                 self._sending.calmly(stage.dice.randint(_CALM_MIN, _CALM_MAX))
             if self._consuming is not None or cell.fault is Fault.NONE:
                 self._sending.calmly(_BURST_MAX * _STRIKES_MAX)
-        stage.logs = read_to_the_end(stage.target.bootstrap, stage.topic, stage.partitions)
+        stage.logs = read_to_the_end(
+            stage.target.bootstrap, stage.topic, stage.partitions, stage.connection
+        )
         stage.ledger.log = [value for log in stage.logs for _, value in log]
         if self._consuming is not None:
             self._consuming.end(self._sending.sent_at)

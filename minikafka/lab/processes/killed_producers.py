@@ -25,6 +25,7 @@ def kill_producer(
             "values": values,
             "options": producer_options(cell.producer, stage.topic),
             "bootstrap": stage.target.bootstrap,
+            "properties": dict(stage.target.properties),
         }
     )
     child.wait_until_dead()

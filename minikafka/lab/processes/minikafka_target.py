@@ -59,6 +59,7 @@ class MinikafkaTarget:
         self._cluster.__enter__()
         self.version = _version()
         self.bootstrap = self._cluster.bootstrap
+        self.properties: Mapping[str, str] = {}
         self.nodes: Collection[int] = tuple(self._cluster.nodes)
 
     def address(self, node: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from minikafka.protocol.errors import ErrorCode
 from minikafka_client import errors
@@ -73,7 +73,8 @@ class Sending:
         self._next = first
         self._pending: list[tuple[str, Delivery, float]] = []
         self._producer: Producer[bytes, bytes] = Producer(
-            stage.target.bootstrap, **producer_options(mode, stage.topic)
+            stage.target.bootstrap,
+            **cast("ProducerOptions", stage.connection | producer_options(mode, stage.topic)),
         )
         self.sent_at: dict[str, float] = {}
         self.ack_s: list[float] = []

@@ -1,12 +1,15 @@
 """Stands between clients and brokers, and loses requests and answers on command.
 
 Clients get the proxy's address; in what brokers say of each other, their addresses are replaced by
-those of the proxy, so that clients stay with it. It knows nothing of TLS.
+those of the proxy, so that clients stay with it. To brokers it speaks TLS if they ask for it, for
+all clients, and shows the client certificate if there is one; to clients it never does. SASL passes
+through it: each client says itself who it is.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ssl
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -49,6 +52,8 @@ _DEATHS_AFTER: Final = {"death after", "death after answer"}
 _KILLED_AFTER_S: Final = 0.3
 _START_TIMEOUT_S: Final = 10.0
 
+_ToBroker = trio.SocketStream | trio.SSLStream[trio.SocketStream]
+
 
 @dataclass
 class _Arm:
@@ -66,7 +71,7 @@ class _Connection:
     """
 
     client: trio.SocketStream
-    broker: trio.SocketStream
+    broker: _ToBroker
     address: str
     expected: deque[tuple[int, int, int]]
     fatal: set[int]
@@ -77,13 +82,15 @@ class Proxy:
 
     Args:
         bootstrap: of the brokers.
+        tls: what the brokers' listeners ask for; None is plain TCP.
 
     Attributes:
         bootstrap: for clients, who reach the brokers through the proxy.
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, tls: ssl.SSLContext | None = None) -> None:
         self.bootstrap = ""
+        self._tls = tls
         self._brokers = bootstrap.split(",")
         self._ports: dict[str, int] = {}
         self._arms: dict[str, _Arm] = {}
@@ -145,9 +152,8 @@ class Proxy:
         return self._ports[address]
 
     async def _serve(self, client: trio.SocketStream, address: str) -> None:
-        host, _, port = address.rpartition(":")
         try:
-            async with client, await trio.open_tcp_stream(host.strip("[]"), int(port)) as broker:
+            async with client, await self._connect(address) as broker:
                 one = _Connection(client, broker, address, deque(), set())
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._requests, one, nursery.cancel_scope)
@@ -158,6 +164,14 @@ class Proxy:
             rest = group.split((OSError, trio.BrokenResourceError, trio.ClosedResourceError))[1]
             if rest is not None:
                 raise rest from None
+
+    async def _connect(self, address: str) -> _ToBroker:
+        host, _, port = address.rpartition(":")
+        host = host.strip("[]")
+        plain = await trio.open_tcp_stream(host, int(port))
+        if self._tls is None:
+            return plain
+        return trio.SSLStream(plain, self._tls, server_hostname=host, https_compatible=True)
 
     async def _requests(self, one: _Connection, scope: trio.CancelScope) -> None:
         async for frame in _Frames(one.client):
@@ -257,7 +271,7 @@ def _joined(parts: list[Any]) -> bytes:
 class _Frames:
     """Frames of a stream, without their sizes; an end of the stream ends them."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: _ToBroker) -> None:
         self._stream = stream
         self._received = bytearray()
 

@@ -6,6 +6,7 @@ import time
 from typing import Final
 
 from minikafka_client import KafkaError, TopicPartition
+from minikafka_client.options import ConnectionOptions
 from minikafka_client.sync import Consumer, Producer
 
 from .target import CannotError
@@ -13,7 +14,9 @@ from .target import CannotError
 _PATIENCE_S: Final = 40.0
 
 
-def read_to_the_end(bootstrap: str, topic: str, partitions: int) -> list[list[tuple[int, str]]]:
+def read_to_the_end(
+    bootstrap: str, topic: str, partitions: int, connection: ConnectionOptions
+) -> list[list[tuple[int, str]]]:
     """Offsets and values of each partition, without those of aborted transactions.
 
     Raises:
@@ -21,16 +24,19 @@ def read_to_the_end(bootstrap: str, topic: str, partitions: int) -> list[list[tu
     """
     # What acks=1 has acknowledged may still be above the high watermark: a record behind it with
     # acks=all is not acknowledged before all of it can be read.
-    with Producer(bootstrap, acks="all") as producer:
+    with Producer(bootstrap, acks="all", **connection) as producer:
         for partition in range(partitions):
             producer.send_and_wait(topic, b"", partition=partition)
     where = [TopicPartition(topic, partition) for partition in range(partitions)]
     values: list[list[tuple[int, str]]] = [[] for _ in where]
     deadline = time.monotonic() + _PATIENCE_S
     with (
-        Consumer(bootstrap) as uncommitted,
+        Consumer(bootstrap, **connection) as uncommitted,
         Consumer(
-            bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
+            bootstrap,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            **connection,
         ) as consumer,
     ):
         ends = uncommitted.end_offsets(where)

@@ -26,12 +26,15 @@ class SparkCounts(NamedTuple):
     reordered: int
 
 
-def count_with_spark(bootstrap: str, sent: Mapping[str, int]) -> dict[str, SparkCounts]:
+def count_with_spark(
+    bootstrap: str, sent: Mapping[str, int], properties: Mapping[str, str]
+) -> dict[str, SparkCounts]:
     """Count the values of topics.
 
     Args:
         bootstrap: of the cluster.
         sent: how many values each topic was sent: r0, r1 and so on.
+        properties: what clients connect with, by Kafka's names.
 
     Raises:
         PySparkException: the job failed.
@@ -52,6 +55,7 @@ def count_with_spark(bootstrap: str, sent: Mapping[str, int]) -> dict[str, Spark
     )
     records = (
         session.read.format("minikafka")
+        .options(**{f"kafka.{name}": value for name, value in properties.items()})
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", ",".join(sent))
         .option("startingOffsets", "earliest")
@@ -79,17 +83,21 @@ def count_with_spark(bootstrap: str, sent: Mapping[str, int]) -> dict[str, Spark
     return {topic: found.get(topic, SparkCounts(count, 0, 0)) for topic, count in sent.items()}
 
 
-def check_with_spark(bootstrap: str, counted: Mapping[str, tuple[Counts, int]]) -> None:
+def check_with_spark(
+    bootstrap: str, counted: Mapping[str, tuple[Counts, int]], properties: Mapping[str, str]
+) -> None:
     """Compare with the plain counter.
 
     Args:
         bootstrap: of the cluster.
         counted: what the plain counter found in the log of each topic, and how many were sent.
+        properties: what clients connect with, by Kafka's names.
 
     Raises:
         ValueError: they do not agree; the message says where.
     """
-    by_spark = count_with_spark(bootstrap, {topic: sent for topic, (_, sent) in counted.items()})
+    sent_to = {topic: sent for topic, (_, sent) in counted.items()}
+    by_spark = count_with_spark(bootstrap, sent_to, properties)
     different: list[str] = []
     for topic, (counts, sent) in counted.items():
         plain = SparkCounts(sent - counts.stored, counts.repeated, counts.reordered)

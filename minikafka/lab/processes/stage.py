@@ -12,16 +12,16 @@ from minikafka.protocol.messages import (
     create_topics,
     delete_topics,
     elect_leaders,
+    find_coordinator,
     list_offsets,
     metadata,
 )
 from minikafka.protocol.schema import Request, Response
-from minikafka.testing.topics import find_coordinator
-from minikafka.testing.wire import Wire
 
 from ..ledger import Ledger
 from ..matrix import TopicMode
 from ..timeline import Event, EventKind
+from . import link
 from .target import Action, CannotError, Target
 
 _ASK_S: Final = 2.0
@@ -70,6 +70,7 @@ class Stage:
 
     Attributes:
         ledger: what happens, written down while it does.
+        connection: what any client of the lab needs here; its own options come before them.
         events: the same for the timeline.
         addresses: ``HOST:PORT`` of each node.
         faults: what went wrong, by its number.
@@ -83,6 +84,7 @@ class Stage:
         self, target: Target, topic: str, mode: TopicMode, partitions: int, dice: Random
     ) -> None:
         self.target = target
+        self.connection = link.connection_options(target.properties)
         self.topic = topic
         self.mode = mode
         self.partitions = partitions
@@ -235,17 +237,26 @@ class Stage:
             CannotError: none does.
         """
         deadline = time.monotonic() + self.target.patience_s
+        reason: OSError | None = None
         while True:
             places = [at for node, at in self.addresses.items() if node not in self._silent]
             for place in places or self.target.bootstrap.split(","):
                 try:
-                    with Wire(place, timeout_s=_ASK_S) as wire:
-                        return wire.ask(request, version, kind)
-                except OSError:
-                    continue
+                    return self._ask(place, request, version, kind)
+                except OSError as error:
+                    reason = error
             if time.monotonic() > deadline:
-                raise CannotError(f"no broker of {self.target.bootstrap} answers")
+                raise CannotError(f"no broker of {self.target.bootstrap} answers: {reason}")
             time.sleep(_LOOK_AGAIN_S)
+
+    def _ask(self, place: str, request: Request, version: int, kind: type[_Answer]) -> _Answer:
+        """Ask one node.
+
+        Raises:
+            OSError: it does not answer.
+        """
+        options = self.connection
+        return link.ask(place, request, version, kind, options=options, timeout_s=_ASK_S)
 
     def describe(self, partition: int = 0, topic: str | None = None) -> metadata.Partition | None:
         """A partition as a broker sees it; None if it knows none."""
@@ -283,19 +294,28 @@ class Stage:
         return [] if found is None else found.isr_nodes
 
     def coordinator(self, key: str, *, is_group: bool) -> int:
-        """The node that coordinates a group or a transactional id."""
-        for node, place in self.addresses.items():
-            if node not in self._silent:
-                with Wire(place) as wire:
-                    return find_coordinator(wire, key, is_group=is_group)
-        raise CannotError("no node answers")
+        """The node that coordinates a group or a transactional id; waits until there is one.
+
+        Raises:
+            CannotError: there is none within the target's patience.
+        """
+        asked = find_coordinator.Request(key=key, key_type=0 if is_group else 1)
+        found: list[int] = []
+
+        def is_found() -> bool:
+            answer = self.ask(asked, 3, find_coordinator.Response)
+            if not answer.error_code:
+                found.append(answer.node_id)
+            return bool(found)
+
+        self.wait_until(is_found, f"{key} has no coordinator")
+        return found[0]
 
     def answers(self, node: int) -> bool:
         """Whether a node answers now."""
         asked = metadata.Request(topics=[])
         try:
-            with Wire(self.addresses[node], timeout_s=_ASK_S) as wire:
-                wire.ask(asked, _METADATA_VERSION, metadata.Response)
+            self._ask(self.addresses[node], asked, _METADATA_VERSION, metadata.Response)
         except OSError:
             return False
         return True
@@ -375,8 +395,7 @@ class Stage:
         topic = list_offsets.Topic(name=self.topic, partitions=[partition])
         asked = list_offsets.Request(replica_id=-1, isolation_level=0, topics=[topic])
         try:
-            with Wire(self.addresses[leader], timeout_s=_ASK_S) as wire:
-                answer = wire.ask(asked, 5, list_offsets.Response)
+            answer = self._ask(self.addresses[leader], asked, 5, list_offsets.Response)
         except OSError:
             return None
         found = answer.topics[0].partitions[0]

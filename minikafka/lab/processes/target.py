@@ -12,7 +12,7 @@ left out with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Protocol
 
@@ -64,6 +64,7 @@ class Target(Protocol):
         name: ``minikafka``, ``apache-kafka`` or ``verify``.
         version: of its brokers.
         bootstrap: for clients.
+        properties: what clients need besides, by Kafka's names: who they are, for instance.
         nodes: ids of its nodes.
         can: what `do` knows.
         session_ms: the shortest session of a group's member that its brokers accept.
@@ -74,6 +75,7 @@ class Target(Protocol):
     name: str
     version: str
     bootstrap: str
+    properties: Mapping[str, str]
     nodes: Collection[int]
     can: frozenset[Action]
     session_ms: int

@@ -11,7 +11,7 @@ sys.exit(verification.exit_code)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -19,6 +19,7 @@ from random import Random
 from typing import Final, Literal, NamedTuple
 
 from minikafka.testing.history.checker import Report
+from minikafka_client.errors import KafkaError
 
 from ..claims import CLAIMS, Bound, Says
 from ..ledger import Counts
@@ -128,6 +129,7 @@ def engine_for(
     *,
     bootstrap: str = "",
     hooks: Hooks | None = None,
+    properties: Mapping[str, str] | None = None,
     home: Path | None = None,
 ) -> ProcessesEngine:
     """An engine by its name; it starts, or reaches, its cluster.
@@ -136,10 +138,13 @@ def engine_for(
         name: ``processes``, ``apache-kafka`` or ``verify``.
         bootstrap: of the cluster to verify.
         hooks: commands for it.
+        properties: what its clients need besides, by Kafka's names.
         home: Apache Kafka's distribution or jars; KAFKA_HOME if None.
 
     Raises:
-        ValueError: there is no such engine, or it needs a bootstrap address.
+        ValueError: there is no such engine, it needs a bootstrap address, or a property is
+            malformed.
+        TypeError: a property is unknown.
         NoApacheKafkaError: there is no Apache Kafka to run.
         UnreachableError: no broker of the cluster answers.
         BrokerStartError: one of our brokers did not start.
@@ -159,7 +164,7 @@ def engine_for(
         raise ValueError("verify needs the address of a cluster: --bootstrap HOST:PORT")
     from .verify_target import VerifyTarget
 
-    return ProcessesEngine(VerifyTarget(bootstrap, hooks))
+    return ProcessesEngine(VerifyTarget(bootstrap, hooks, properties))
 
 
 def verify(
@@ -208,10 +213,12 @@ def verify(
             reports.clear()
             try:
                 run = engine.run(scenario)
-            except CannotError as error:
-                verification.failures.append(f"{scenario}: {error}")
+            except (CannotError, KafkaError) as error:
+                reasons = _reasons(error)
+                told = "; then ".join(map(str, reasons))
+                verification.failures.append(f"{scenario}: {told}")
                 failures += 1
-                if isinstance(error, (HookError, UnreachableError)):
+                if any(isinstance(one, (HookError, UnreachableError)) for one in reasons):
                     failures = _FAILURES_IN_A_ROW_MAX
                 continue
             failures = 0
@@ -223,9 +230,15 @@ def verify(
     if count == "spark" and not verification.is_interrupted:
         from .spark_counts import check_with_spark
 
-        check_with_spark(engine.bootstrap, counted)
+        check_with_spark(engine.bootstrap, counted, engine.properties)
     verification.seconds = time.monotonic() - began
     return verification
+
+
+def _reasons(error: BaseException) -> list[BaseException]:
+    """What failed in a run, and then in restoring the cluster."""
+    before = [] if error.__context__ is None else _reasons(error.__context__)
+    return [*before, error] if isinstance(error, (CannotError, KafkaError)) else before
 
 
 def scenarios_for(engine: ProcessesEngine, dice: Random) -> Iterator[Scenario]:

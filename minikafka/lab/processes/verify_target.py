@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import IO, Final
 
 from minikafka.protocol.messages import metadata
-from minikafka.testing.wire import Wire
+from minikafka_client.options import ConnectionOptions
 
+from ...cli.failure import one_line
+from .link import RefusedError, ask, connection_options, without_tls
 from .proxy import Loss, Proxy
 from .target import Action, CannotError
 
@@ -104,39 +110,63 @@ class Hooks:
             HookError: it failed, or took too long.
         """
         command = self.commands[action].replace("{node}", str(node))
-        try:
-            done = subprocess.run(
+        # Not a pipe: a broker that the command leaves in the background would keep it open.
+        with tempfile.TemporaryFile() as output:
+            # Not in our group: Ctrl-C ends the verification, which then undoes what was done.
+            process = subprocess.Popen(
                 command,
                 shell=True,
-                capture_output=True,
-                text=True,
-                timeout=self.timeout_s,
-                check=False,
                 stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
-        except subprocess.TimeoutExpired:
-            raise HookError(
-                f"{action.value}: {command!r} was not done after {self.timeout_s:.0f} s"
-            ) from None
-        if done.returncode:
-            said = (done.stderr or done.stdout).strip()[-_SHOWN:] or "nothing"
-            raise HookError(
-                f"{action.value}: {command!r} ended with {done.returncode} and said {said}"
-            )
+            try:
+                exit_code = process.wait(self.timeout_s)
+            except subprocess.TimeoutExpired:
+                _end_with_children(process)
+                raise HookError(
+                    f"{action.value}: {command!r} was not done after {self.timeout_s:g} s"
+                ) from None
+            except BaseException:
+                _end_with_children(process)
+                raise
+            if exit_code:
+                said = _end_of(output) or "nothing"
+                raise HookError(
+                    f"{action.value}: {command!r} ended with {exit_code} and said {said}"
+                )
+
+
+def _end_with_children(process: subprocess.Popen[bytes]) -> None:
+    """End a command and what it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _end_of(output: IO[bytes]) -> str:
+    """The last of what a command has written, in one line."""
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _SHOWN))
+    return one_line(output.read().decode(errors="replace"))
 
 
 class VerifyTarget:
     """A cluster of the user; see `minikafka.lab.processes.target.Target`.
 
-    Clients reach it through `Proxy`, which can lose their requests and answers. It needs listeners
-    without TLS and SASL.
+    Clients reach it through `Proxy`, which can lose their requests and answers, and which speaks
+    TLS for them.
 
     Args:
         bootstrap: ``HOST:PORT,...`` of its brokers.
         hooks: what can be done to its nodes.
+        properties: what its clients need besides, by Kafka's names.
 
     Raises:
-        UnreachableError: no broker answers.
+        UnreachableError: no broker answers, or none accepts us.
+        TypeError: a property is unknown.
+        ValueError: a property is malformed.
     """
 
     name = "verify"
@@ -144,9 +174,15 @@ class VerifyTarget:
     is_direct = False
     patience_s = 90.0
 
-    def __init__(self, bootstrap: str, hooks: Hooks | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        hooks: Hooks | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         self._hooks = hooks or Hooks({})
-        self._addresses = _addresses(bootstrap)
+        self._connection = connection_options(properties or {})
+        self._addresses = _addresses(bootstrap, self._connection)
         self.nodes: Collection[int] = tuple(sorted(self._addresses))
         self.version = bootstrap
         commands = self._hooks.commands
@@ -154,11 +190,13 @@ class VerifyTarget:
         if Action.KILL in commands:
             can |= set(_DEATHS)
         self.can = frozenset(can)
+        self.properties: Mapping[str, str] = without_tls(properties or {})
         self._failed: HookError | None = None
         self._down: set[int] = set()
         self._paused: set[int] = set()
         self._isolated: set[int] = set()
-        self._proxy = Proxy(",".join(self._addresses.values()))
+        tls = self._connection.get("ssl_context")
+        self._proxy = Proxy(",".join(self._addresses.values()), tls)
         self.bootstrap = self._proxy.bootstrap
 
     def do(self, action: Action, node: int) -> None:
@@ -182,26 +220,37 @@ class VerifyTarget:
         elif action is Action.START:
             self._start(node)
         else:
+            # One that fails may have done its work.
+            if action in {Action.PAUSE, Action.ISOLATE}:
+                self._remember(action, node)
             self._hooks.run(action, node)
             self._remember(action, node)
 
     def restore(self) -> None:
-        """Undo what was done to nodes.
+        """Undo what was done to nodes, each of them whether or not another one's command fails.
 
         Raises:
             HookError: a command failed, now or since the last call.
             CannotError: a node does not come back.
         """
         self._proxy.disarm()
-        if self._failed is not None:
-            failed, self._failed = self._failed, None
-            raise failed
-        for node in [*self._paused]:
-            self.do(Action.RESUME, node)
-        for node in [*self._isolated]:
-            self.do(Action.HEAL, node)
-        for node in [*self._down]:
-            self.do(Action.START, node)
+        failed, self._failed = self._failed, None
+        undone = [(Action.RESUME, node) for node in sorted(self._paused)]
+        undone += [(Action.HEAL, node) for node in sorted(self._isolated)]
+        undone += [(Action.START, node) for node in sorted(self._down)]
+        errors: list[CannotError] = [] if failed is None else [failed]
+        for action, node in undone:
+            try:
+                self.do(action, node)
+            except CannotError as error:
+                # What was not done cannot be undone: perhaps a command of this node had failed.
+                if action is Action.HEAL or not self._serves(node):
+                    errors.append(error)
+                else:
+                    self._paused.discard(node)
+                    self._down.discard(node)
+        if errors:
+            raise errors[0]
 
     def close(self) -> None:
         """Restore the cluster, and end the proxy."""
@@ -223,13 +272,19 @@ class VerifyTarget:
         self._hooks.run(Action.START, node)
         self._down.discard(node)
         deadline = time.monotonic() + _BACK_TIMEOUT_S
-        while not _serves(self._addresses[node], node):
+        while not self._serves(node):
             if time.monotonic() > deadline:
                 raise CannotError(
                     f"node {node} does not serve {_BACK_TIMEOUT_S:.0f} s after "
                     f"{self._hooks.commands[Action.START]!r}"
                 )
             time.sleep(_LOOK_AGAIN_S)
+
+    def _serves(self, node: int) -> bool:
+        try:
+            return node in _nodes_at(self._addresses[node], self._connection)
+        except OSError:
+            return False
 
     def _remember(self, action: Action, node: int) -> None:
         if action is Action.PAUSE:
@@ -239,24 +294,27 @@ class VerifyTarget:
         elif action is Action.ISOLATE:
             self._isolated.add(node)
         else:
-            self._isolated.clear()
+            self._isolated.discard(node)
 
 
-def _addresses(bootstrap: str) -> dict[int, str]:
+def _addresses(bootstrap: str, options: ConnectionOptions) -> dict[int, str]:
+    reason: OSError | None = None
     for place in bootstrap.split(","):
         try:
-            with Wire(place.strip(), timeout_s=_ASK_S) as wire:
-                answer = wire.ask(metadata.Request(topics=[]), 9, metadata.Response)
-        except (OSError, ValueError):
-            continue
-        return {one.node_id: f"{one.host}:{one.port}" for one in answer.brokers}
-    raise UnreachableError(f"no broker of {bootstrap} answers")
+            return _nodes_at(place.strip(), options)
+        except RefusedError as error:
+            raise UnreachableError(str(error)) from None
+        except OSError as error:
+            reason = error
+    raise UnreachableError(f"no broker of {bootstrap} answers: {reason}")
 
 
-def _serves(address: str, node: int) -> bool:
-    try:
-        with Wire(address, timeout_s=_ASK_S) as wire:
-            answer = wire.ask(metadata.Request(topics=[]), 9, metadata.Response)
-    except OSError:
-        return False
-    return node in [one.node_id for one in answer.brokers]
+def _nodes_at(place: str, options: ConnectionOptions) -> dict[int, str]:
+    """The nodes that a broker knows, with their addresses.
+
+    Raises:
+        OSError: it does not answer.
+    """
+    asked = metadata.Request(topics=[])
+    answer = ask(place, asked, 9, metadata.Response, options=options, timeout_s=_ASK_S)
+    return {one.node_id: f"{one.host}:{one.port}" for one in answer.brokers}

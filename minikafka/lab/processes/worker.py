@@ -13,8 +13,9 @@ import signal
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, cast
 
 import trio
 
@@ -28,6 +29,8 @@ from minikafka_client.patterns.sqlite import RecordTable, SqliteOffsets
 from minikafka_client.patterns.subscribed import PatternOptions
 from minikafka_client.trio_api.consumer import Consumer
 from minikafka_client.types import Offsets
+
+from .link import connection_options
 
 PORTION: Final = 3
 """Records between commits."""
@@ -46,6 +49,7 @@ class Job:
         mode: a value of `minikafka.lab.matrix.Commit`.
         point: ``before``, ``between`` or ``after``: where it ends, or stops if `is_pause`.
         count: at the how manieth time it reaches the point; 0 for never.
+        properties: what its clients connect with, by Kafka's names.
         is_leading: with a timer that commits, whether processing leads it or lags it.
     """
 
@@ -63,6 +67,7 @@ class Job:
     is_pause: bool = False
     is_leading: bool = False
     is_busy: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
     def is_due(self) -> bool:
@@ -119,7 +124,7 @@ class Job:
         )
         if self.instance is not None:
             options["group_instance_id"] = self.instance
-        return options
+        return cast("PatternOptions[bytes, bytes]", connection_options(self.properties) | options)
 
 
 def value_of(record: ConsumerRecord) -> str:
@@ -404,6 +409,7 @@ async def two_phase(job: Job, watching: Watching) -> None:
             job.bootstrap,
             transactional_id=f"{job.topic}-two-phase",
             transaction_two_phase_commit_enable=True,
+            **connection_options(job.properties),
         ) as producer,
         Consumer(job.bootstrap, **options) as consumer,
     ):
@@ -496,7 +502,11 @@ async def consume(job: Job) -> None:
 
 
 async def produce(
-    topic: str, values: Sequence[str], options: dict[str, Any], bootstrap: str
+    topic: str,
+    values: Sequence[str],
+    options: dict[str, Any],
+    bootstrap: str,
+    properties: Mapping[str, str],
 ) -> None:
     """Send values, and die in the middle of it: the last two are on their way."""
 
@@ -515,7 +525,8 @@ async def produce(
         await trio.lowlevel.checkpoint()
         os.kill(os.getpid(), signal.SIGKILL)
 
-    async with Producer(bootstrap, **options) as producer:
+    every: dict[str, Any] = {**connection_options(properties), **options}
+    async with Producer(bootstrap, **every) as producer:
         if options.get("transactional_id") is None:
             await send_all(producer)
         else:
@@ -533,7 +544,7 @@ def main() -> None:
         text += more
     job = json.loads(text)
     if "values" in job:
-        trio.run(produce, job["topic"], job["values"], job["options"], job["bootstrap"])
+        trio.run(partial(produce, **job))
     else:
         trio.run(consume, Job(**job))
 

@@ -331,8 +331,8 @@ async def test_who_does_not_poll_loses_its_place_and_its_commits(
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         heartbeat_interval_ms=50,
-        session_timeout_ms=1_000,
-        max_poll_interval_ms=300,
+        session_timeout_ms=6_000,
+        max_poll_interval_ms=1_500,
         on_partitions_lost=on_lost,
     ) as consumer:
         await consumer.subscribe([topic])

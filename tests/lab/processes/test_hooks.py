@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -38,9 +39,29 @@ def test_a_hook_that_fails_is_named_with_its_code_and_what_it_said() -> None:
         hooks.run(Action.KILL, 7)
 
 
-def test_a_hook_that_hangs_is_given_up() -> None:
-    hooks = Hooks({Action.HEAL: "exec sleep 60"}, timeout_s=0.1)
-    with pytest.raises(HookError, match="was not done after"):
+def test_a_hook_that_hangs_is_ended_with_all_that_it_has_started(tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    descriptor = os.open(held, os.O_RDONLY | os.O_NONBLOCK)
+    hooks = Hooks({Action.HEAL: f"sleep 600 > {held}; true"}, timeout_s=0.5)
+    with pytest.raises(HookError, match=r"was not done after 0\.5 s"):
+        hooks.run(Action.HEAL, 1)
+    os.set_blocking(descriptor, True)
+    assert os.read(descriptor, 1) == b""  # nobody holds it any more
+    os.close(descriptor)
+
+
+def test_a_hook_may_leave_a_broker_in_the_background(tmp_path: Path) -> None:
+    end = tmp_path / "end"
+    os.mkfifo(end)
+    hooks = Hooks({Action.START: f"echo starting; cat {end} &"})
+    hooks.run(Action.START, 1)
+    assert end.write_bytes(b"x") == 1  # it is still there to read it
+
+
+def test_a_command_that_does_not_exist_is_named() -> None:
+    hooks = Hooks({Action.HEAL: "no-such-command {node}"})
+    with pytest.raises(HookError, match=r"'no-such-command 1' ended with 127 and said .*not found"):
         hooks.run(Action.HEAL, 1)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ class Nodes:
     name = version = bootstrap = "nodes"
     nodes: Collection[int] = (1, 2, 3)
     can: frozenset[Action] = frozenset()
+    properties: Mapping[str, str] = MappingProxyType({})
     session_ms = 1_000
     is_direct = True
 

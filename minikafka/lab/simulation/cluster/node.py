@@ -226,7 +226,7 @@ class SimulatedNode:
     def _flush(self) -> None:
         for replica in self.replicas.values():
             replica.log.flush()
-        self._directory.prepare_checkpoint().run()
+        self._directory.write_checkpoint()
         self.after(self.world.dice.uniform(*self.timing.flush_s), self._flush)
 
     # --- messages --------------------------------------------------------------------------------
