@@ -5,7 +5,7 @@ new one of the same name.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import cast
 
@@ -82,10 +82,16 @@ class CheckpointWork(DataClass):
                 f"{self.directory}/{kind}", encode_checked(kind, value), sync=sync
             )
 
-    def complete(self) -> None:
-        """The files were written: remove the markers of cuts. On the event loop, like cuts."""
+    def complete(self) -> Iterator[None]:
+        """The files were written: remove the markers of cuts, one for each step of this iterator.
+
+        On the event loop, like cuts. Each takes as long as syncing a directory.
+        """
         for cut in self.cuts:
             try:
                 cut.marker.remove(cut)
+            except FileNotFoundError:
+                pass  # the partition was deleted meanwhile
             except OSError as error:  # it stays until the next checkpoint
                 logger.warning("the mark of a truncation stays for now: %s", error)
+            yield

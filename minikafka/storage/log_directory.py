@@ -418,7 +418,8 @@ class LogDirectory:
         """Prepare, run and complete a checkpoint, where nothing else writes one. Raises OSError."""
         work = self.prepare_checkpoint(sync=sync)
         work.run()
-        work.complete()
+        for _ in work.complete():
+            pass
 
     def statistics(self) -> DirectoryStatistics:
         """For DescribeLogDirs. Raises OSError."""

@@ -39,5 +39,6 @@ class Checkpointer:
             work = self._directory.prepare_checkpoint()
             with trio.CancelScope(shield=True):
                 await self._run_in_thread(work.run)
-            work.complete()
             self._written = covered
+            for _ in work.complete():
+                await trio.lowlevel.checkpoint()  # after an election there may be thousands
