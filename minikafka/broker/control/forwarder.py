@@ -21,7 +21,7 @@ import trio
 from ...protocol.api import ApiKey, response_class
 from ...protocol.errors import ErrorCode
 from ...protocol.exceptions import MalformedMessageError
-from ...protocol.frames import decode_response_header, encode_request
+from ...protocol.frames import decode_response_header, encode_request, peek_api
 from ...protocol.schema import Request, Response
 from ...security.principal import ANONYMOUS, BROKER, Principal
 from ..quorum.change_error import ChangeError
@@ -61,6 +61,9 @@ APPLIED_SECONDS_MAX = 5.0
 """How long an answer waits for this node to have applied what the controller had."""
 
 _PAUSE_SECONDS = 0.1
+_ABOUT_VOTERS = frozenset({ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER, ApiKey.UPDATE_FEATURES})
+"""Their answers are waited for when the controller is replaced: one that removes itself may be
+before it has answered, and one whose voters stand still finds out how that ended."""
 
 
 class ControllerApi(Protocol):
@@ -143,7 +146,13 @@ class Forwarder:
             ChangeError: there is no controller, or the outcome is unknown.
         """
         message = operations.Forward(client_host, str(principal))
-        reply = await self._call(operations.FORWARD, message, [frame], lane=Lane.FORWARDED)
+        reply = await self._call(
+            operations.FORWARD,
+            message,
+            [frame],
+            lane=Lane.FORWARDED,
+            is_lasting=peek_api(frame)[0] in _ABOUT_VOTERS,
+        )
         if reply is None:
             return None
         with trio.move_on_after(APPLIED_SECONDS_MAX):
@@ -185,6 +194,7 @@ class Forwarder:
         attachments: Sequence[Any],
         *,
         lane: Lane = Lane.CONTROL,
+        is_lasting: bool = False,
     ) -> Reply[_Answer] | None:
         """Ask the controller; None when this node is it (or would be, if its disk worked)."""
         quorum = self._quorum
@@ -197,7 +207,11 @@ class Forwarder:
                 assert self._peers is not None, "a node without peers is the only voter"
                 try:
                     return await self._peers.client(leader_id, lane).call(
-                        operation, request, attachments, timeout_s=ANSWER_SECONDS_MAX
+                        operation,
+                        request,
+                        attachments,
+                        timeout_s=ANSWER_SECONDS_MAX,
+                        is_lasting=is_lasting,
                     )
                 except (RpcUnreachableError, RpcBusyError):
                     pass  # it was not sent

@@ -156,7 +156,7 @@ class Interconnect:
     def leader_lost(self, node_id: int) -> None:
         """Fail the requests to a deposed leader of the quorum: they may never be answered."""
         if node_id != self.identity.node_id:
-            self.peers.give_up_calls(node_id, "it is no longer the controller")
+            self.peers.give_up_deposed(node_id, "it is no longer the controller")
 
     # --- events and messages -------------------------------------------------------------------
 

@@ -100,6 +100,7 @@ class RpcClient:
         self._backoff = Backoff(REST_SECONDS_FIRST, REST_SECONDS_MAX, dice)
         self._link: Link | None = None
         self._calls: dict[int, Call | Callback[Any]] = {}
+        self._lasting: set[int] = set()
         self._number = 0
         self._settled = trio.Event()
         """Set at the end of each attempt to connect."""
@@ -122,6 +123,7 @@ class RpcClient:
         attachments: Sequence[Any] = (),
         *,
         timeout_s: float,
+        is_lasting: bool = False,
     ) -> Reply[_Answer]:
         """Ask, and wait for the answer.
 
@@ -132,6 +134,7 @@ class RpcClient:
             request: the question.
             attachments: buffers, `FileSlice` or `FilePayload` objects.
             timeout_s: seconds for everything, a missing connection included.
+            is_lasting: wait also when `give_up_deposed` is called.
 
         Raises:
             RpcUnreachableError: no connection; it was not sent.
@@ -147,8 +150,9 @@ class RpcClient:
             try:
                 if not link.has_room:
                     await link.room()
+                fields = operation.request.encode(request)
                 frame = await self._ask(
-                    link, operation.name, operation.request.encode(request), attachments
+                    link, operation.name, fields, attachments, is_lasting=is_lasting
                 )
                 return reply_of(frame, operation.answer)
             except ConnectionLostError as error:
@@ -157,11 +161,21 @@ class RpcClient:
             f"node {self.node_id} did not answer {operation.name!r} in {timeout_s:g} s"
         )
 
-    async def _ask(self, link: Link, name: str, fields: Any, attachments: Sequence[Any]) -> Frame:
+    async def _ask(
+        self,
+        link: Link,
+        name: str,
+        fields: Any,
+        attachments: Sequence[Any],
+        *,
+        is_lasting: bool,
+    ) -> Frame:
         if len(self._calls) >= CALLS_AT_ONCE_MAX:
             raise RpcBusyError(f"{len(self._calls)} requests wait for node {self.node_id}")
         self._number = number = self._number + 1
         call = self._calls[number] = Call()
+        if is_lasting:
+            self._lasting.add(number)
         try:
             link.put(FrameKind.REQUEST, number, name, fields, attachments)
             return await call.wait()
@@ -170,6 +184,7 @@ class RpcClient:
             raise
         finally:
             del self._calls[number]
+            self._lasting.discard(number)
 
     async def connected(self, *, timeout_s: float) -> None:
         """Wait until there is a connection.
@@ -270,8 +285,16 @@ class RpcClient:
 
     def give_up_calls(self, reason: str) -> None:
         """Fail all requests that wait for answers; their outcome is unknown."""
+        self._give_up([*self._calls], reason)
+
+    def give_up_deposed(self, reason: str) -> None:
+        """Fail those that the other side may never answer now that it has been replaced."""
+        self._give_up([number for number in self._calls if number not in self._lasting], reason)
+
+    def _give_up(self, numbers: Sequence[int], reason: str) -> None:
         failure = RpcLostError(f"node {self.node_id}: {reason}")
-        for number, call in list(self._calls.items()):
+        for number in numbers:
+            call = self._calls[number]
             if type(call) is Callback:
                 del self._calls[number]
             call.put(failure)

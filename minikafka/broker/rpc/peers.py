@@ -128,12 +128,12 @@ class Peers:
         client = self._clients.get((node_id, Lane.CONTROL))
         return client is not None and client.is_connected
 
-    def give_up_calls(self, node_id: int, reason: str) -> None:
+    def give_up_deposed(self, node_id: int, reason: str) -> None:
         """Fail what a node was asked as the controller; the outcome is unknown."""
         for lane in (Lane.CONTROL, Lane.FORWARDED):
             client = self._clients.get((node_id, lane))
             if client is not None:
-                client.give_up_calls(reason)
+                client.give_up_deposed(reason)
 
     def forget(self, node_id: int) -> None:
         """A node left the cluster; a voter is not forgotten."""

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -473,3 +474,36 @@ async def test_a_node_cannot_become_another_one() -> None:
         one.client.introduce()
         await one.hears(connected=2)
         assert len(one.losses) == 1
+
+
+async def test_a_lasting_request_outlives_the_office_of_the_node_that_it_asks() -> None:
+    node = Node(1)
+    asked: list[str] = []
+    may_answer = trio.Event()
+
+    async def answer(node_id: int, fields: Any, attachments: Sequence[memoryview]) -> Reply[Any]:
+        asked.append(fields)
+        await may_answer.wait()
+        return Reply(fields)
+
+    node.server.register(raw("ask"), answer)
+    failed: list[str] = []
+    answered: list[Any] = []
+    async with asking(node) as one:
+
+        async def ask(what: str, *, is_lasting: bool) -> None:
+            try:
+                reply = await one.client.call(raw("ask"), what, timeout_s=60, is_lasting=is_lasting)
+            except RpcLostError as error:
+                failed.append(str(error))
+            else:
+                answered.append(reply.message)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(ask, "topics", is_lasting=False))
+            nursery.start_soon(partial(ask, "voters", is_lasting=True))
+            while len(asked) < 2:
+                await trio.testing.wait_all_tasks_blocked(0.001)
+            one.client.give_up_deposed("it was replaced")
+            may_answer.set()
+    assert (failed, answered) == (["node 1: it was replaced"], ["voters"])
