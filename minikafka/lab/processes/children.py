@@ -1,7 +1,7 @@
 """Processes of clients, which can be killed; they are started ahead, because that takes a moment.
 
 A child reads its job as one line of JSON and writes what it does, a line of JSON for each thing;
-`minikafka.lab.processes.worker` is its program.
+`minikafka.lab.processes.worker` is its program, or `minikafka.lab.processes.spark_worker`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from .target import CannotError
 
 _LOOK_AGAIN_S: Final = 0.005
 _STARTED_AHEAD: Final = 2
+_WORKER: Final = "minikafka.lab.processes.worker"
+_SPARK_WORKER: Final = "minikafka.lab.processes.spark_worker"
+_SPARK_PATIENCE_S: Final = 120.0
+"""A session takes seconds to start, and its first batch some more."""
 
 Line = dict[str, Any]
 
@@ -32,10 +36,10 @@ class Child:
         lines: what it has written so far; each has ``kind`` and ``at``, a `time.time`.
     """
 
-    def __init__(self, patience_s: float) -> None:
+    def __init__(self, patience_s: float, program: str = _WORKER) -> None:
         self._patience_s = patience_s
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "minikafka.lab.processes.worker"],
+            [sys.executable, "-m", program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -158,6 +162,12 @@ class Children:
         child = self._ready.pop(0)
         child.give(job)
         self._ready.append(Child(self._patience_s))
+        return child
+
+    def take_spark(self, job: Mapping[str, object]) -> Child:
+        """A Spark query that does this job; none is started ahead."""
+        child = Child(max(self._patience_s, _SPARK_PATIENCE_S), _SPARK_WORKER)
+        child.give(job)
         return child
 
     def close(self) -> None:

@@ -77,6 +77,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "read-uncommitted-sees-aborted": (_TX + "after-sync_f.none",),
     "only-replicated-records-are-read": (_READ + "after-sync_f.leader-killed-after-ack",),
     "two-phase-commit": (_READ + "two-phase" + _BETWEEN,),
+    "spark-sink": (_READ + "spark-sink" + _BETWEEN,),
     "acksall-latency": (
         _IDEM + "none",
         "p.acks1-retries-fly5_t.r3-m2_c.none_f.none",

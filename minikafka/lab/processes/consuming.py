@@ -21,7 +21,7 @@ _POINTS: Final = {
     Fault.CONSUMER_KILLED_AFTER: "after",
 }
 _IN_DATABASE: Final = {Commit.WITH_RESULT, Commit.UPSERT, Commit.TWO_PHASE}
-_IN_TOPIC: Final = {Commit.TRANSACTION, Commit.TWO_PHASE}
+_IN_TOPIC: Final = {Commit.TRANSACTION, Commit.TWO_PHASE, Commit.SPARK_SINK}
 _RESULTS: Final = "SELECT value FROM results WHERE value <> ''"
 _ZOMBIE_S: Final = 3.0
 """How long one that was woken may do harm, if it does not come to rest."""
@@ -118,7 +118,8 @@ class Consuming:
             job["point"] = _POINTS.get(fault, self._point_of_pause())
             job["is_pause"] = fault is Fault.CONSUMER_PAUSED
             job["is_leading"] = number % 2 == 1
-        child = self._children.take(job)
+        take = self._children.take_spark if commit is Commit.SPARK_SINK else self._children.take
+        child = take(job)
         self._started.append(child)
         return child
 
@@ -211,7 +212,7 @@ class Consuming:
         bootstrap = self._stage.target.bootstrap
         (found,) = read_to_the_end(bootstrap, topic, 1, self._stage.connection)
         records = [value for _, value in found]
-        if self._mode.commit is Commit.TRANSACTION:
+        if self._mode.commit not in _IN_DATABASE:
             return records
         # What only one side has is lost; what either has twice is repeated.
         both = set(rows) & set(records)

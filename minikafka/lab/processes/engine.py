@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from random import Random
 from statistics import median
 from typing import Final
@@ -98,7 +100,11 @@ class ProcessesEngine:
         if cell.consumer is None:
             return None
         if cell.consumer.commit is Commit.SPARK_SINK:
-            return "a Spark query is run by the tests of the sink, not by the lab"
+            if fault in {Fault.CONSUMER_PAUSED, Fault.REBALANCE}:
+                return "a Spark query is in no group, and is not paused"
+            if self._target.name == "verify":
+                return "a Spark query takes longer than all other scenarios together"
+            return _why_no_spark()
         if cell.consumer.commit is Commit.TRANSACTION and not cell.consumer.is_read_committed:
             return "our consume-transform-produce reads committed records only"
         if cell.consumer.commit is Commit.TWO_PHASE and self._target.name != "minikafka":
@@ -198,6 +204,14 @@ class _Ran:
             measures=measures,
             samples=samples,
         )
+
+
+def _why_no_spark() -> str | None:
+    if find_spec("pyspark") is None or find_spec("pyspark_minikafka") is None:
+        return "a Spark query needs PySpark: pip install minikafka[spark]"
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        return "a Spark query needs Java 17"
+    return None
 
 
 def timeline_of(engine: str, scenario: Scenario, stage: Stage) -> Timeline:

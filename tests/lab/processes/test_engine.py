@@ -70,6 +70,17 @@ def test_what_is_synced_survives_the_loss_of_all_power(engine: ProcessesEngine) 
     assert counts.stored == counts.sent > 0
 
 
+@pytest.mark.java
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.usefixtures("java")
+def test_a_spark_query_that_is_killed_loses_and_repeats_nothing(engine: ProcessesEngine) -> None:
+    found = run(engine, IDEMPOTENT + "spark-sink_f.consumer-killed-between@0")
+    assert [*found.faults] == [0]
+    assert (found.counts.lost, found.counts.repeated) == (0, 0)
+    assert found.counts.results == found.counts.stored > 0
+
+
 def test_a_second_member_joins_and_leaves(engine: ProcessesEngine) -> None:
     counts = run(engine, IDEMPOTENT + "after-sync_f.rebalance@0").counts
     assert counts.lost == 0
@@ -104,7 +115,7 @@ def test_a_run_has_a_timeline_and_measures(engine: ProcessesEngine) -> None:
 @pytest.mark.parametrize(
     ("cell", "reason"),
     [
-        (IDEMPOTENT + "spark-sink_f.none", "tests of the sink"),
+        (IDEMPOTENT + "spark-sink_f.rebalance", "in no group"),
         ("p.acksall_t.r1-m1_c.none_f.leader-paused", "needs several replicas"),
         (IDEMPOTENT + "transaction_f.none", "committed records only"),
     ],
