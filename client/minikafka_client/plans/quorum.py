@@ -1,7 +1,8 @@
 """Plans about the metadata quorum: who votes, how far each replica is, and changes of the voters.
 
-AddRaftVoter, RemoveRaftVoter and UpdateFeatures are sent once: what may succeed later is retried by
-the controller, as long as the request allows.
+AddRaftVoter, RemoveRaftVoter and UpdateFeatures are sent once to a controller: what may succeed
+later is retried by it, as long as the request allows. NOT_CONTROLLER says that nothing happened, so
+another one is asked.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.fields import ZERO_UUID
 from minikafka.protocol.messages import (
     add_raft_voter as add_raft_voter_api,
@@ -22,6 +24,7 @@ from minikafka.protocol.messages import (
 from minikafka.protocol.messages import (
     update_features as update_features_api,
 )
+from minikafka.protocol.schema import Request
 from minikafka_client.core.cluster import Cluster
 from minikafka_client.errors import KafkaError, UnreadableResponseError, broker_error
 from minikafka_client.plans.plan import ANY_BROKER, Plan, call
@@ -112,11 +115,9 @@ def add_raft_voter(
             for name, (host, port) in endpoints.items()
         ],
     )
-    answer = yield from call(
-        ANY_BROKER, request, add_raft_voter_api.Response, timeout_ms=timeout_ms + _ANSWER_MS
+    yield from _change(
+        request, add_raft_voter_api.Response, voter_id, timeout_ms=timeout_ms + _ANSWER_MS
     )
-    if answer.error_code:
-        raise broker_error(answer.error_code, f"voter {voter_id}", answer.error_message)
 
 
 def remove_raft_voter(cluster: Cluster, voter_id: int, directory_id: bytes) -> Plan[None]:
@@ -133,9 +134,27 @@ def remove_raft_voter(cluster: Cluster, voter_id: int, directory_id: bytes) -> P
     request = remove_raft_voter_api.Request(
         cluster_id=cluster.cluster_id, voter_id=voter_id, voter_directory_id=directory_id
     )
-    answer = yield from call(ANY_BROKER, request, remove_raft_voter_api.Response)
-    if answer.error_code:
-        raise broker_error(answer.error_code, f"voter {voter_id}", answer.error_message)
+    yield from _change(request, remove_raft_voter_api.Response, voter_id)
+
+
+def _change(
+    request: Request,
+    response: type[add_raft_voter_api.Response | remove_raft_voter_api.Response],
+    voter_id: int,
+    *,
+    timeout_ms: int | None = None,
+) -> Plan[None]:
+    """Ask controllers until one has tried."""
+
+    def attempt(_keys: Sequence[None]) -> Plan[Mapping[None, KafkaError | None]]:
+        answer = yield from call(ANY_BROKER, request, response, timeout_ms=timeout_ms)
+        if not answer.error_code:
+            return {None: None}
+        return {None: broker_error(answer.error_code, f"voter {voter_id}", answer.error_message)}
+
+    yield from in_rounds(
+        [None], attempt, should_retry=lambda error: error.code is ErrorCode.NOT_CONTROLLER
+    )
 
 
 def update_features(cluster: Cluster, levels: Mapping[str, int]) -> Plan[None]:
