@@ -72,6 +72,8 @@ def run_cell(engine: Engine, cell: Cell, seeds: Iterable[int]) -> CellResult:
         except AssertionError as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
             result.broke(str(scenario), lines[-1] if lines else repr(error))
+        except Exception as error:  # noqa: BLE001 - it is what the lab looks for, and the rest goes on
+            result.broke(str(scenario), f"{type(error).__name__}: {error}")
     return result
 
 

@@ -95,6 +95,16 @@ def test_a_broken_invariant_is_a_surprise_whatever_claims_say() -> None:
     assert broke == f"{cell}@1: {text}"
 
 
+def test_whatever_a_run_raises_turns_it_red() -> None:
+    def breaks(_: Scenario) -> Counts:
+        raise ZeroDivisionError("of a broker")
+
+    found = found_by(FakeEngine(breaks), NEVER_LOST)
+    broken = {text for one in found.values() for text in one.broken.values()}
+    assert broken == {"ZeroDivisionError: of a broker"}
+    assert judge(NEVER_LOST, found).verdict is Verdict.FALSE
+
+
 def test_workers_come_to_the_same() -> None:
     chosen = list(ACKS1.cells())[:3]
     here = run_here(FakeEngine(), chosen, range(4))

@@ -558,8 +558,12 @@ def lose_power_of_one(strike: Strike) -> None:
 def _damage_log(strike: Strike, node: LabNode) -> None:
     """Sometimes a bit is wrong in the segment that recovery is going to read.
 
-    The rest of the segment is on the disk, so there may be intact batches behind the damage.
+    The rest of the segment is on the disk, so there may be intact batches behind the damage. If all
+    of the log is synced, recovery believes the disk.
     """
+    replica = node.replicas.get(PARTITION)
+    if replica is None or replica.log.recovery_point >= replica.log.log_end_offset:
+        return
     paths = [one for one in node.disk.paths(".log") if one.startswith(DIRECTORY)]
     path = max(paths, default="")
     size_bytes = len(node.disk.content(path)) if path else 0
