@@ -214,6 +214,11 @@ class FollowerReplica:
         if log.log_end_offset < answer.log_start_offset:
             # Retention on the leader was faster than we are; what it deleted we may delete.
             effects.append(RestartAt(answer.log_start_offset, is_below_high_watermark=False))
+        elif log.leader_epochs.latest_epoch > self.leader_epoch:
+            # There is no newer epoch than the leader's: no CRC covers the epoch of a batch, and a
+            # bit of this one is wrong.
+            own = log.end_offset_for_epoch(self.leader_epoch)
+            self._cut(own.end_offset, answer, effects)
         elif log.log_end_offset > answer.log_end_offset:
             self._cut(answer.log_end_offset, answer, effects)
 

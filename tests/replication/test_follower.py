@@ -121,6 +121,15 @@ def test_an_end_the_leader_does_not_reach() -> None:
     assert effects == [replication.TruncateTo(4, is_below_high_watermark=True)]
 
 
+def test_an_epoch_that_there_never_was_is_cut() -> None:
+    """A bit of it is wrong, which no CRC notices; its leader could never say where it ended."""
+    following = Following()
+    following.log = PlainLog([3, 3, 3, 4, 4, 1 << 20], high_watermark=2)
+    following.replica = replication.FollowerReplica(following.log, leader_id=1, leader_epoch=5)
+    effects = following.answer(ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert effects == [replication.TruncateTo(5, is_below_high_watermark=False)]
+
+
 def test_out_of_range_when_it_is_not() -> None:
     following = Following()
     assert following.answer(ErrorCode.OFFSET_OUT_OF_RANGE) == []

@@ -314,10 +314,11 @@ class SimulatedReplica:
 
     def _divergence(self, position: FetchPosition) -> EpochEndOffset | None:
         latest_epoch = self.log.leader_epochs.latest_epoch
-        if position.last_fetched_epoch > latest_epoch:
+        asked_about = position.last_fetched_epoch
+        if asked_about > latest_epoch and self.node.truth.was_led(self.number, asked_about):
             raise InvariantViolated(
                 "known epochs",
-                f"leader {self.node.node_id} is asked about epoch {position.last_fetched_epoch}, "
+                f"leader {self.node.node_id} is asked about epoch {asked_about}, "
                 f"and knows none after {latest_epoch}",
             )
         return find_divergence(

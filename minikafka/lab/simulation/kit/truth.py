@@ -3,7 +3,8 @@
 - *single leader per epoch*: one node, in one life, leads a leader epoch.
 - *log matching*: batches of one epoch at one offset are the same everywhere, and so is the epoch of
   what precedes them.
-- *known epochs*: a leader can say where every epoch ended that a follower asks about.
+- *known epochs*: a leader can say where every epoch ended that a follower asks about. (No CRC
+  covers the epoch of a batch, so a wrong bit makes one that there never was.)
 - *election safety*: a leader has everything that was ever committed.
 - *committed everywhere in sync*: when a leader commits, every member of the ISR has it.
 - *caught up in sync*: a replica that joins the ISR has everything that was committed.
@@ -246,6 +247,10 @@ class Truth:
             )
         self._note("forgiven: node {} leads without {}", node_id, missing)
         self._forgive(one, node_id, entries)
+
+    def was_led(self, number: Place, epoch: int) -> bool:
+        """Whether somebody has led in this epoch, or a later one."""
+        return any(led >= epoch for led in self.partitions[number].leaders)
 
     def _forgive(self, one: PartitionTruth, node_id: int, entries: list[Entry]) -> None:
         """No replica has everything any longer: the leader's log is what is left."""
