@@ -168,7 +168,7 @@ def _session(folder: Path) -> SparkSession:
 def start(job: Mapping[str, Any], spark: SparkSession) -> StreamingQuery:
     """The query of a job; see `minikafka.lab.processes.worker.Job`."""
     # Spark's workers get this module from the driver, because it is the driver's main program.
-    send: Callable[[ModuleType], None] = cloudpickle.register_pickle_by_value
+    send = cast("Callable[[ModuleType], None]", getattr(cloudpickle, "register_pickle_by_value"))  # noqa: B009 - it has no types
     send(sys.modules[__name__])
     spark.dataSource.register(DyingSource)
     kafka = {f"kafka.{name}": str(value) for name, value in job.get("properties", {}).items()}
@@ -219,10 +219,11 @@ def _report(query: StreamingQuery, topic: str) -> None:
 
 
 def _positions(offset: object, topic: str) -> dict[int, int]:
-    found = json.loads(offset) if isinstance(offset, str) else offset
-    if not isinstance(found, dict):
-        return {}
-    return {int(partition): int(end) for partition, end in found.get(topic, {}).items()}
+    """The positions in a topic, out of what Spark reports of the source."""
+    found = cast("Mapping[str, Mapping[str, int]] | None", offset)
+    if isinstance(offset, str):
+        found = json.loads(offset)
+    return {int(partition): end for partition, end in (found or {}).get(topic, {}).items()}
 
 
 def _leave_at_the_end() -> None:
