@@ -92,7 +92,7 @@ async def test_a_deposed_controller_is_not_waited_for(
 
         async def forward() -> None:
             try:
-                await node.broker.forwarder.frame(memoryview(b""), "client", ANONYMOUS)
+                await node.broker.forwarder.frame(memoryview(bytes(10)), "client", ANONYMOUS)
             except ChangeError as error:
                 failures.append(error.message)
 

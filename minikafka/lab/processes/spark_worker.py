@@ -37,7 +37,7 @@ from pyspark_minikafka.sink.input_schema import input_columns
 from pyspark_minikafka.sink.settings import stream_settings
 from pyspark_minikafka.source import DefaultSource
 
-from .worker import PORTION, results_topic_of
+from .worker import results_topic_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _STDIN: Final = 0
+_PORTION: Final = 6
+"""Records of a micro-batch. A run sends more than four times as many; each batch takes a second."""
 _LOOK_AGAIN_S: Final = 0.05
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -183,7 +185,7 @@ def start(job: Mapping[str, Any], spark: SparkSession) -> StreamingQuery:
         .options(**kafka)
         .option("subscribe", job["topic"])
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", PORTION)
+        .option("maxOffsetsPerTrigger", _PORTION)
         .load()
     )
     return (
