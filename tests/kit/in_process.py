@@ -73,7 +73,11 @@ class BrokerUnderTest:
             one.close()
 
     def connect(self, who: Principal | Listener = ANONYMOUS) -> WireClient:
-        """A client that is somebody without having to say so, or one on a listener."""
+        """A client that is somebody without having to say so, or one on a listener.
+
+        Raises:
+            RuntimeError: the broker has stopped.
+        """
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         connection = Connection(self.broker, SocketTransport(theirs, "/test"))
@@ -81,7 +85,12 @@ class BrokerUnderTest:
             connection.client.listener = who
         else:
             connection.client.principal = who
-        self._nursery.start_soon(self._serve, connection)
+        try:
+            self._nursery.start_soon(self._serve, connection)
+        except RuntimeError:  # it has stopped
+            ours.close()
+            theirs.close()
+            raise
         client = trio.socket.from_stdlib_socket(ours)
         self._sockets.append(client)
         return WireClient(trio.SocketStream(client))

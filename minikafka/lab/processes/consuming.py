@@ -63,7 +63,9 @@ class Consuming:
     def begin(self, strikes: list[int]) -> None:
         """Start the first consumer; strikes that happen to consumers follow at the end."""
         self._strikes = strikes
-        self._start(strikes[0] if strikes else None)
+        child = self._start(strikes[0] if strikes else None)
+        if self._mode.commit is Commit.SPARK_SINK:  # it takes seconds to be there
+            child.wait_until(lambda: _has_position(child), "read anything")
 
     def end(self, sent_at: dict[str, float]) -> None:
         """Let what is to happen to consumers happen, and have everything read.
@@ -218,6 +220,10 @@ class Consuming:
         both = set(rows) & set(records)
         more = rows if len(rows) >= len(records) else records
         return [value for value in more if value in both]
+
+
+def _has_position(child: Child) -> bool:
+    return any(line["kind"] == "position" for line in child.lines)
 
 
 def _is_idle(child: Child, said: int) -> bool:

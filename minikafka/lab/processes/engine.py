@@ -100,7 +100,7 @@ class ProcessesEngine:
         if cell.consumer is None:
             return None
         if cell.consumer.commit is Commit.SPARK_SINK:
-            if fault in {Fault.CONSUMER_PAUSED, Fault.REBALANCE}:
+            if fault in {Fault.CONSUMER_PAUSED, Fault.REBALANCE, Fault.COORDINATOR_KILLED}:
                 return "a Spark query is in no group, and is not paused"
             if self._target.name == "verify":
                 return "a Spark query takes longer than all other scenarios together"
