@@ -1,7 +1,8 @@
 """AlterClientQuotas 0-1: set or remove quotas of users, clients and addresses (KIP-546).
 
-Each entity takes all of its changes or none. ``validate_only`` changes nothing. Unlike in Kafka an
-``ip`` is an address; names of hosts are refused, because every broker might resolve them to others.
+Each entity takes all of its changes or none, and a request may have 10,000 of them.
+``validate_only`` changes nothing. Unlike in Kafka an ``ip`` is an address; names of hosts are
+refused, because every broker might resolve them to others.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages import alter_client_quotas
 from ..quorum.change_error import ChangeError
 from ..system.pace import Pace
+from .config_resources import RESOURCES_PER_REQUEST_MAX, too_many
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -30,9 +32,10 @@ async def handle(
     del context
     pace = Pace(broker.clock.monotonic)
     alterations = [_alteration(entry) async for entry in pace.each(request.entries)]
+    allowed = alterations[:RESOURCES_PER_REQUEST_MAX]  # they are decided about in one turn
 
     def decide() -> Decision[_Results]:
-        decision = alter_quotas(broker.image.client_quotas, alterations)
+        decision = alter_quotas(broker.image.client_quotas, allowed)
         return Decision([], decision.result) if request.validate_only else decision
 
     results: _Results
@@ -40,7 +43,8 @@ async def handle(
         results = await broker.controller.change(decide)
     except ChangeError as error:
         failed = Refusal(ErrorCode(error.error_code), str(error))
-        results = [(alteration.entity, failed) for alteration in alterations]
+        results = [(alteration.entity, failed) for alteration in allowed]
+    results += [(one.entity, too_many()) for one in alterations[RESOURCES_PER_REQUEST_MAX:]]
     return alter_client_quotas.Response(
         entries=[
             alter_client_quotas.EntryDataResponse(
