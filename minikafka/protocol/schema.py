@@ -70,7 +70,9 @@ class Message(Struct):
         cls._encoders = {}
 
     @classmethod
-    def decode(cls, version: int, frame: Buffer, position: int = 0) -> Self:
+    def decode(
+        cls, version: int, frame: Buffer, position: int = 0, items_max: int | None = None
+    ) -> Self:
         """Decode the message that starts at ``position`` (bytes).
 
         Record payloads are views of the frame; everything else is copied out of it. Bytes after
@@ -78,15 +80,16 @@ class Message(Struct):
 
         Raises:
             MalformedMessageError: the bytes end early, a length, count or text is invalid, or
-                the arrays hold more than `ITEMS_MAX` items.
+                the arrays hold more than ``items_max`` items (default: `ITEMS_MAX`).
             UnsupportedVersionError: this message has no such version.
         """
         decoder = cls._decoders.get(version)
         if decoder is None:
             decoder = cls._compile_decoder(version)
         view = frame if isinstance(frame, memoryview) else memoryview(frame)
+        most = cls.ITEMS_MAX if items_max is None else items_max
         try:
-            return decoder(view, position, len(view), cls.ITEMS_MAX)  # type: ignore[no-any-return]  # compiled for this class
+            return decoder(view, position, len(view), most)  # type: ignore[no-any-return]  # compiled for this class
         except (MalformedMessageError, ValueError, IndexError, struct.error) as error:
             raise MalformedMessageError(f"{cls.__name__} v{version}: {error}") from None
 

@@ -109,6 +109,13 @@ def test_items_of_all_arrays_count_together(monkeypatch: pytest.MonkeyPatch) -> 
         produce.Request.decode(9, _produce(topics=13, partitions=0))
 
 
+def test_a_caller_can_ask_for_fewer_items() -> None:
+    wire = _produce(topics=4, partitions=2)
+    assert produce.Request.decode(9, wire, items_max=12) == produce.Request.decode(9, wire)
+    with pytest.raises(MalformedMessageError, match="more array items"):
+        produce.Request.decode(9, wire, items_max=11)
+
+
 def _produce(topics: int, partitions: int) -> bytes:
     topic = produce.TopicData(
         name="t",

@@ -17,7 +17,8 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages import alter_client_quotas
 from ..quorum.change_error import ChangeError
 from ..system.pace import Pace
-from .config_resources import RESOURCES_PER_REQUEST_MAX, too_many
+from .config_resources import RESOURCES_PER_REQUEST_MAX as _ENTITIES_MAX
+from .config_resources import too_many
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -31,11 +32,12 @@ async def handle(
 ) -> alter_client_quotas.Response:
     del context
     pace = Pace(broker.clock.monotonic)
-    alterations = [_alteration(entry) async for entry in pace.each(request.entries)]
-    allowed = alterations[:RESOURCES_PER_REQUEST_MAX]  # they are decided about in one turn
+    # Those that are decided about take a turn; the others are answered as they came.
+    decided, others = request.entries[:_ENTITIES_MAX], request.entries[_ENTITIES_MAX:]
+    alterations = [await _alteration(entry, pace) async for entry in pace.each(decided)]
 
     def decide() -> Decision[_Results]:
-        decision = alter_quotas(broker.image.client_quotas, allowed)
+        decision = alter_quotas(broker.image.client_quotas, alterations)
         return Decision([], decision.result) if request.validate_only else decision
 
     results: _Results
@@ -43,8 +45,9 @@ async def handle(
         results = await broker.controller.change(decide)
     except ChangeError as error:
         failed = Refusal(ErrorCode(error.error_code), str(error))
-        results = [(alteration.entity, failed) for alteration in allowed]
-    results += [(one.entity, too_many()) for one in alterations[RESOURCES_PER_REQUEST_MAX:]]
+        results = [(alteration.entity, failed) for alteration in alterations]
+    refused = too_many()
+    results += [(await _entity(entry, pace), refused) async for entry in pace.each(others)]
     return alter_client_quotas.Response(
         entries=[
             alter_client_quotas.EntryDataResponse(
@@ -52,7 +55,7 @@ async def handle(
                 error_message=None if refusal is None else refusal.message,
                 entity=[
                     alter_client_quotas.EntityDataResponse(entity_type=kind, entity_name=name)
-                    for kind, name in entity
+                    async for kind, name in pace.each(entity)
                 ],
             )
             async for entity, refusal in pace.each(results)
@@ -60,8 +63,20 @@ async def handle(
     )
 
 
-def _alteration(entry: alter_client_quotas.EntryDataRequest) -> Alteration:
+async def _alteration(entry: alter_client_quotas.EntryDataRequest, pace: Pace) -> Alteration:
     return Alteration(
-        [QuotaEntityPart(part.entity_type, part.entity_name) for part in entry.entity],
-        [(change.key, None if change.remove else change.value) for change in entry.ops],
+        await _entity(entry, pace),
+        [
+            (change.key, None if change.remove else change.value)
+            async for change in pace.each(entry.ops)
+        ],
     )
+
+
+async def _entity(
+    entry: alter_client_quotas.EntryDataRequest, pace: Pace
+) -> Sequence[QuotaEntityPart]:
+    return [
+        QuotaEntityPart(part.entity_type, part.entity_name)
+        async for part in pace.each(entry.entity)
+    ]

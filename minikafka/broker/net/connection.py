@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -60,6 +61,8 @@ _OFFLOADED_SIZE_BYTES_MIN = 128 * 1024
 _OFFLOADED_PRODUCE_SIZE_BYTES_MIN = 1_100_000
 """Larger requests are decoded, and their answers encoded, in worker threads: they may have 100,000
 entries. Produce is mostly records, of which nothing is decoded, and rarely larger than 1 MiB."""
+_PRODUCE_ITEMS_MAX = 5000
+"""With more topics and partitions a request to produce goes there, too."""
 _OFFLOADED_ENTRIES_MIN = 10_000
 """Larger answers are encoded in worker threads, too, where a short request may have them."""
 _PRODUCE = int(ApiKey.PRODUCE)
@@ -407,13 +410,9 @@ class Connection:
         header, position = decode_request_header(
             frame, flexible=version >= handler.first_flexible_version
         )
-        is_offloaded = size > _OFFLOADED_SIZE_BYTES_MIN and (
-            api_key != ApiKey.PRODUCE or size > _OFFLOADED_PRODUCE_SIZE_BYTES_MIN
-        )
+        is_offloaded = size > _OFFLOADED_SIZE_BYTES_MIN
         if is_offloaded:
-            request = await self._broker.run_in_thread(
-                partial(handler.request_class.decode, version, frame, position)
-            )
+            request, is_offloaded = await self._decode_large(handler, version, frame, position)
         else:
             request = handler.request_class.decode(version, frame, position)
         context = self._context_of(frame, head, header.client_id, request)
@@ -458,6 +457,16 @@ class Connection:
                 await self._transport.send(answer)
                 self._is_sending = False
         return 0.0 if charge is None else charge.wait_seconds
+
+    async def _decode_large(
+        self, handler: Handler, version: int, frame: memoryview, position: int
+    ) -> tuple[Request, bool]:
+        """Decode; returns also whether there are so many entries that threads deal with them."""
+        decode = handler.request_class.decode
+        if handler.api_key == _PRODUCE and len(frame) <= _OFFLOADED_PRODUCE_SIZE_BYTES_MIN:
+            with suppress(MalformedMessageError):
+                return decode(version, frame, position, _PRODUCE_ITEMS_MAX), False
+        return await self._broker.run_in_thread(partial(decode, version, frame, position)), True
 
     def _context_of(
         self, frame: memoryview, head: Head, client_id: str | None, request: Request
