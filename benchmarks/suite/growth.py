@@ -27,6 +27,7 @@ RECORDS: Final = 200_000
 VALUE_BYTES: Final = 100
 LARGE_BYTES: Final = 1000
 _PARTITIONS_PER_TOPIC: Final = 1000
+BUSY_PARTITIONS: Final = 10
 _FREE_KEPT_BYTES: Final = 5_000_000_000
 _TIMED_RECORDS: Final = 200_000
 _COST: Final = Axis("microseconds per record", "log")
@@ -202,16 +203,16 @@ def partitions(stage: Stage) -> Workload:
                     run.fresh_folder() as folder,
                     one_of_ours(folder) as side,
                 ):
-                    # The load goes to a topic of its own size; the others are there and idle.
-                    for other in range(_PARTITIONS_PER_TOPIC, some, _PARTITIONS_PER_TOPIC):
-                        create_topic(side.bootstrap, f"idle-{other}", _PARTITIONS_PER_TOPIC, 1)
+                    # The load goes to ten partitions; the others are there and idle.
+                    for idle, count in idle_topics(some):
+                        create_topic(side.bootstrap, idle, count, 1)
                     measured = fill(
                         side,
                         "busy",
                         records=run.scaled(RECORDS),
                         value_bytes=VALUE_BYTES,
                         name="busy",
-                        partitions=10,
+                        partitions=BUSY_PARTITIONS,
                     )
                 found.update(_costs(measured, "busy", f"{point} partitions"))
             yield found
@@ -227,6 +228,12 @@ def partitions(stage: Stage) -> Workload:
         unit="partitions",
         seconds=150,
     )
+
+
+def idle_topics(partition_count: int) -> Iterator[tuple[str, int]]:
+    """Topics that make up for what a broker has besides the busy one: names, and partitions."""
+    for first in range(BUSY_PARTITIONS, partition_count, _PARTITIONS_PER_TOPIC):
+        yield f"idle-{first}", min(_PARTITIONS_PER_TOPIC, partition_count - first)
 
 
 def raise_open_files() -> None:

@@ -17,7 +17,13 @@ from benchmarks.plots import Axis
 from benchmarks.results import draw, judge, missing_figures
 from benchmarks.suite import run as suite_run
 from benchmarks.suite import servers
-from benchmarks.suite.growth import leave_out_large, topic_size
+from benchmarks.suite.growth import (
+    BUSY_PARTITIONS,
+    PARTITION_COUNTS,
+    idle_topics,
+    leave_out_large,
+    topic_size,
+)
 from benchmarks.suite.one_broker import read_perf_test
 from benchmarks.suite.run import GROWTH, SIDE_BY_SIDE, choose
 from benchmarks.suite.servers import Stage, absent_peers, long_turns_noted, warm
@@ -255,3 +261,10 @@ def test_the_last_line_of_the_perf_test_is_about_all_records() -> None:
     expected = {"records": 6000, "rate": 1500.5, "50th": 11, "99th": 41}
     assert read_perf_test(output) == expected
     assert read_perf_test("Exception in thread main") is None
+
+
+@pytest.mark.parametrize("count", PARTITION_COUNTS)
+def test_a_broker_has_as_many_partitions_as_its_point_says(count: int) -> None:
+    topics = dict(idle_topics(count))
+    assert BUSY_PARTITIONS + sum(topics.values()) == count
+    assert all(0 < partitions <= 1000 for partitions in topics.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,29 @@ with warnings.catch_warnings():
     # kafka-python reads its message schemas with a function that Python 3.11 calls deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka as _kafka_imported_first  # noqa: F401  # later imports find it loaded
+    from kafka.net.inet import KafkaNetSocket
 
 from tests.kit.live import JudgedBroker
 from tests.kit.wire import MakeTopic, Wire, topic_named_after
+
+_connecting: set[Any] = set()
+"""Kept, so that none is collected before the coroutine that connects it."""
+_connect_as_it_came = KafkaNetSocket.sock_connect
+
+
+async def _connect_or_close(self: Any, net: Any, sock: Any, address: Any, **rest: Any) -> Any:
+    """kafka-python forgets sockets that fail to connect, or still do when a client is closed."""
+    _connecting.add(sock)
+    try:
+        return await _connect_as_it_came(self, net, sock, address, **rest)
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        _connecting.remove(sock)
+
+
+KafkaNetSocket.sock_connect = _connect_or_close
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import logging
 import threading
 from collections import Counter
 from collections.abc import Generator
@@ -29,11 +27,7 @@ from tests.kit.live import JudgedBroker
 from tests.kit.waiting import SECONDS_MAX
 from tests.kit.wire import Wire
 
-pytestmark = [
-    pytest.mark.interop,
-    # kafka-python forgets the sockets of attempts to connect that failed.
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-]
+pytestmark = pytest.mark.interop
 
 ENDS = ("stop", "kill")
 RECORDS = 2000
@@ -43,14 +37,9 @@ RESTART_EVERY = 1000
 @pytest.fixture
 def lasting(tmp_path: Path) -> Generator[JudgedBroker]:
     """A broker of the test's own, for it to end as it likes."""
-    # What kafka-python logs holds on to its sockets, and pytest to what is logged.
-    kafka_logger = logging.getLogger("kafka")
-    kafka_logger.setLevel(logging.CRITICAL)
     with JudgedBroker(tmp_path, {"offsets.topic.num.partitions": "4"}) as broker:
         yield broker
         print(f"the broker's log:\n{broker.log()[-10_000:]}")  # noqa: T201  # shown when a test fails
-    kafka_logger.setLevel(logging.NOTSET)
-    gc.collect()  # the forgotten sockets, while their warnings are ignored
 
 
 def restart(broker: JudgedBroker, end: str) -> None:
