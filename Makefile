@@ -93,7 +93,7 @@ lab-site: $(DEV_ENV)  ## build the lab for the browser in build/lab-site (needs 
 bench: $(BENCH_ENV)  ## our broker beside Apache Kafka in ten minutes, as build/benchmarks/report.html (BENCH_ARGS='--scale 0.02 --rounds 1')
 	$(BIN)/python -m benchmarks suite $(BENCH_ARGS)
 
-bench-growth: $(BENCH_ENV)  ## the cost of a record as topics, partitions, connections, producers and brokers grow, up to an hour
+bench-growth: $(BENCH_ENV)  ## the cost of a record as topics, partitions, connections, producers and brokers grow, in ten minutes
 	$(BIN)/python -m benchmarks suite --growth --output build/growth $(BENCH_ARGS)
 
 # A virtual environment for each version, as for test-fast.

@@ -65,6 +65,18 @@ def cpu_seconds(pid: int) -> float:
         raise ProcessFailedError(f"process {pid} ended while it was measured") from error
 
 
+def user_seconds(pid: int) -> float:
+    """Processor time in user mode, as the kernel samples it: hundredths of a second.
+
+    Raises:
+        ProcessFailedError: it has ended.
+    """
+    try:
+        return float(psutil.Process(pid).cpu_times().user)
+    except psutil.NoSuchProcess as error:
+        raise ProcessFailedError(f"process {pid} ended while it was measured") from error
+
+
 def server_of(address: str) -> int:
     """The process that listens at an address.
 

@@ -39,7 +39,8 @@ def fill(
         records: how many are timed.
         value_bytes: the size of each.
         name: the measures are called ``SIDE NAME`` (records per second) and ``SIDE NAME cpu``
-            (microseconds of the servers' processor time for each record).
+            (microseconds of the servers' processor time for each record) and ``SIDE NAME user``
+            (the part of it in user mode).
         partitions: of the topic.
         replicas: of each partition.
         producers: how many produce at once, in one process.
@@ -59,9 +60,9 @@ def fill(
         value_bytes=value_bytes,
         settings=dict(settings or {}),
     )
-    before = side.cpu_seconds()
+    before, user_before = side.cpu_seconds(), side.user_seconds()
     produced = ManyProduced(**run_load("many_producers", asdict(job)))
-    spent = side.cpu_seconds() - before
+    spent, user = side.cpu_seconds() - before, side.user_seconds() - user_before
     sent = records + producers * WARM_UP_RECORDS
     stored = count(side.bootstrap, topic, partitions) - (stored_before or 0)
     if stored != sent:
@@ -69,6 +70,7 @@ def fill(
     return {
         f"{side.name} {name}": records / produced.seconds,
         f"{side.name} {name} cpu": 1e6 * spent / sent,
+        f"{side.name} {name} user": 1e6 * user / sent,
     }
 
 
@@ -96,12 +98,13 @@ def drain(side: Served, topic: str, *, records: int, name: str, partitions: int)
         "partitions": partitions,
         "records": records,
     }
-    before = side.cpu_seconds()
+    before, user_before = side.cpu_seconds(), side.user_seconds()
     consumed = run_load("consume", job)
-    spent = side.cpu_seconds() - before
+    spent, user = side.cpu_seconds() - before, side.user_seconds() - user_before
     return {
         f"{side.name} {name}": consumed["records"] / consumed["seconds"],
         f"{side.name} {name} cpu": 1e6 * spent / consumed["records"],
+        f"{side.name} {name} user": 1e6 * user / consumed["records"],
     }
 
 

@@ -20,7 +20,14 @@ from ..cluster import cluster
 from ..peers import APACHE, LIBRDKAFKA, OURS
 from ..peers.apache_cluster import ApacheCluster
 from ..peers.apache_kafka import HEAP_MB, apache_kafka
-from ..processes import ProcessFailedError, broker, cpu_seconds, resident_bytes, server_of
+from ..processes import (
+    ProcessFailedError,
+    broker,
+    cpu_seconds,
+    resident_bytes,
+    server_of,
+    user_seconds,
+)
 from ..workload import touch_memory
 
 NODES: Final = 3
@@ -55,6 +62,10 @@ class Served:
     def cpu_seconds(self) -> float:
         """Processor time that its processes have used."""
         return sum(cpu_seconds(pid) for pid in self.find_pids())
+
+    def user_seconds(self) -> float:
+        """The part of it in user mode, to a hundredth of a second."""
+        return sum(user_seconds(pid) for pid in self.find_pids())
 
     def resident_bytes(self) -> int:
         """Memory of its processes."""
