@@ -35,12 +35,13 @@ class StopSignals:
         self.was_received = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
+        # Nothing is logged here: what is interrupted may be a line that is being logged, and its
+        # stream refuses another one.
         del frame
-        logger.info("%s: stopping", signal.Signals(number).name)
         self.was_received = True
         if self.is_interruptible:
             self.is_interruptible = False
-            raise StoppedDuringStart
+            raise StoppedDuringStart(signal.Signals(number).name)
 
 
 @contextmanager
@@ -52,8 +53,8 @@ def stop_signals() -> Generator[StopSignals]:
     }
     try:
         yield handler
-    except StoppedDuringStart:
-        logger.info("stopped before it could serve")
+    except StoppedDuringStart as stopped:
+        logger.info("%s: stopped before it could serve", stopped)
     finally:
         for number, action in previous.items():
             signal.signal(number, action)
