@@ -1,5 +1,6 @@
 """Stop signals before, during and after serving."""
 
+import io
 import logging
 import signal
 
@@ -40,6 +41,42 @@ def test_a_second_signal_does_not_interrupt_what_the_first_began(
             raise
     assert cleaned_up == [True]
     assert "stopped before it could serve" in caplog.text
+
+
+class InterruptedStream(io.StringIO):
+    """As a buffered stderr: a signal comes while it writes, and it refuses what comes meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_busy = False
+
+    def write(self, text: str) -> int:
+        if self.is_busy:
+            raise RuntimeError("reentrant call")
+        self.is_busy = True
+        try:
+            if "opening" in text:
+                signal.raise_signal(signal.SIGINT)
+            return super().write(text)
+        finally:
+            self.is_busy = False
+
+
+def test_a_signal_that_interrupts_a_line_of_the_log_is_not_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "minikafka")
+    stream, served = InterruptedStream(), False
+    handler, root = logging.StreamHandler(stream), logging.getLogger("minikafka")
+    root.addHandler(handler)
+    try:
+        with stop_signals() as signals:
+            root.warning("opening logs")
+            served = True
+    finally:
+        root.removeHandler(handler)
+    assert signals.was_received
+    assert not served
 
 
 def test_a_signal_after_the_start_is_remembered() -> None:
