@@ -63,12 +63,13 @@ class InterruptedStream(io.StringIO):
 
 
 def test_a_signal_that_interrupts_a_line_of_the_log_is_not_lost(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO, "minikafka")
     stream, served = InterruptedStream(), False
     handler, root = logging.StreamHandler(stream), logging.getLogger("minikafka")
     root.addHandler(handler)
+    monkeypatch.setattr("sys.stderr", stream)
     try:
         with stop_signals() as signals:
             root.warning("opening logs")
