@@ -39,16 +39,23 @@ class ProcessFailedError(Exception):
     """A process under measurement ended early, was too slow, or printed something unexpected."""
 
 
+@contextmanager
+def _measuring(pid: int) -> Generator[None]:
+    """Say which process has ended."""
+    try:
+        yield
+    except (psutil.NoSuchProcess, OSError) as error:
+        raise ProcessFailedError(f"process {pid} ended while it was measured") from error
+
+
 def resident_bytes(pid: int) -> int:
     """The resident memory of a process.
 
     Raises:
         ProcessFailedError: it has ended.
     """
-    try:
+    with _measuring(pid):
         return int(psutil.Process(pid).memory_info().rss)
-    except psutil.NoSuchProcess as error:
-        raise ProcessFailedError(f"process {pid} ended while it was measured") from error
 
 
 def cpu_seconds(pid: int) -> float:
@@ -59,10 +66,8 @@ def cpu_seconds(pid: int) -> float:
     """
     # The kernel's clock of another process, as of clock_getcpuclockid(): nanoseconds, where
     # /proc/PID/stat has hundredths of a second.
-    try:
+    with _measuring(pid):
         return time.clock_gettime((~pid << 3) | _OF_THE_SCHEDULER)
-    except OSError as error:
-        raise ProcessFailedError(f"process {pid} ended while it was measured") from error
 
 
 def user_seconds(pid: int) -> float:
@@ -71,10 +76,8 @@ def user_seconds(pid: int) -> float:
     Raises:
         ProcessFailedError: it has ended.
     """
-    try:
+    with _measuring(pid):
         return float(psutil.Process(pid).cpu_times().user)
-    except psutil.NoSuchProcess as error:
-        raise ProcessFailedError(f"process {pid} ended while it was measured") from error
 
 
 def server_of(address: str) -> int:
