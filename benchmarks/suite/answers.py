@@ -107,7 +107,7 @@ def latency(stage: Stage) -> Workload:
             for rate in RATES
         ],
         rounds=4,
-        seconds=85,
+        seconds=75,
     )
 
 

@@ -67,7 +67,7 @@ def life(stage: Stage) -> Workload:
             ),
         ],
         rounds=3,
-        seconds=50,
+        seconds=45,
     )
 
 

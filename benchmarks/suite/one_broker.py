@@ -133,7 +133,7 @@ def record_sizes(stage: Stage) -> Workload:
             )
         ],
         rounds=5,
-        seconds=85,
+        seconds=75,
     )
 
 
@@ -230,7 +230,7 @@ def load_shapes(stage: Stage) -> Workload:
             for axis, what, some in axes
         ],
         rounds=3,
-        seconds=95,
+        seconds=70,
     )
 
 

@@ -19,7 +19,7 @@ from ..report import as_json
 from ..results import Result
 from ..runner import run_one
 from ..workload import Workload
-from . import answers, growth, life, one_broker, three_brokers
+from . import answers, growth, life, one_broker, three_brokers, transactions
 from .servers import Stage, heap
 
 Part = Callable[[Stage], Workload]
@@ -29,9 +29,11 @@ SIDE_BY_SIDE: Final[tuple[Part, ...]] = (
     one_broker.load_shapes,
     answers.latency,
     one_broker.perf_test,
+    transactions.on_one,
     life.life,
     three_brokers.replicated,
     three_brokers.acknowledged,
+    transactions.on_three,
     three_brokers.failover,
     three_brokers.more_brokers,
 )

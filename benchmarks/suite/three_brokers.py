@@ -102,7 +102,7 @@ def replicated(stage: Stage) -> Workload:
             )
         ],
         rounds=4,
-        seconds=80,
+        seconds=70,
     )
 
 
@@ -177,7 +177,7 @@ def acknowledged(stage: Stage) -> Workload:
             )
         ],
         rounds=4,
-        seconds=60,
+        seconds=50,
     )
 
 
@@ -233,7 +233,7 @@ def failover(stage: Stage) -> Workload:
             )
         ],
         rounds=3,
-        seconds=75,
+        seconds=65,
     )
 
 

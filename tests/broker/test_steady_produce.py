@@ -17,6 +17,7 @@ from minikafka.protocol.exceptions import MalformedMessageError
 from minikafka.protocol.frames import decode_request_header, encode_request, encode_response
 from minikafka.protocol.messages import produce
 from minikafka.protocol.records import encode_batch
+from tests.broker.replicated import replicated, until
 from tests.kit.in_process import running_broker
 from tests.kit.wire import one_batch, produce_request, values_of
 
@@ -242,3 +243,89 @@ async def test_large_and_several_records(tmp_path: Path) -> None:
             batch = encode_batch([(None, b"v" * size, (), 1000), (None, b"w", (), 1000)])
             assert (await client.produce("t", batch=bytes(batch))).error_code == 0
         assert under_test.broker.partitions["t", 0].log.log_end_offset == 2 * len(sizes)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        ("committed", ErrorCode.NONE),
+        ("too few in sync", ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+        ("too late", ErrorCode.REQUEST_TIMED_OUT),
+        ("led elsewhere", ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+async def test_an_answer_that_waits_for_followers_is_the_general_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: str, code: ErrorCode
+) -> None:
+    async with replicated(tmp_path, 2) as cluster:
+        min_in_sync = "2" if outcome == "too few in sync" else "1"
+        await cluster.create_topic("t", (1, 2), settings={"min.insync.replicas": min_in_sync})
+        node = cluster.nodes[1]
+        general, steady = node.connect(), node.connect()
+        request = produce_request("t", one_batch(b"x"), acks=-1)
+        request.timeout_ms = 40 if outcome == "too late" else 600_000
+        for _ in range(2):
+            await steady.send(request, 9)
+            await steady.receive(produce.Response, 9)
+        partition = node.partition()
+        first = partition.log.log_end_offset
+        await cluster.nodes[2].stop()
+        await general.send(request, 9)
+        await until(lambda: partition.log.log_end_offset == first + 1)
+        with monkeypatch.context() as patch:
+            patch.delattr("minikafka.broker.net.connection.decode_request_header")
+            await steady.send(request, 9)
+            await until(lambda: partition.log.log_end_offset == first + 2)
+        if outcome == "led elsewhere":
+            await cluster.decide(cluster.changed(leader=2))
+        elif outcome != "too late":
+            await cluster.fence(2, cluster.changed(in_sync_replicas=(1,)))
+        answers: list[produce.PartitionResponse] = []
+        for client in (general, steady):
+            _, response = await client.receive(produce.Response, 9)
+            answers.append(response.responses[0].partition_responses[0])
+        assert [one.error_code for one in answers] == [code, code]
+        assert bool(answers[1].error_message) == (code is not ErrorCode.NONE)
+        if code is ErrorCode.NONE:
+            assert answers[0].base_offset == first
+            answers[0].base_offset += 1
+        assert answers[0] == answers[1]
+        assert not partition.commits
+
+
+async def test_what_waits_for_followers_holds_back_no_later_request(tmp_path: Path) -> None:
+    """Requests that are not decoded are appended while others wait, and answered in order."""
+    async with replicated(tmp_path, 2) as cluster:
+        await cluster.create_topic("t", (1, 2), (1,))
+        client, partition = cluster.nodes[1].connect(), cluster.nodes[1].partition()
+        for _ in range(2):
+            assert (await client.produce("t", b"x", acks=-1)).error_code == 0
+        await cluster.nodes[2].stop()
+        asked: list[int] = []
+        for number in range(6):
+            request = produce_request("t", one_batch(b"x"), partition=number % 2, acks=-1)
+            asked.append(await client.send(request, 9))
+            log = cluster.nodes[1].partition("t", number % 2).log
+            wanted = number // 2 + (1 if number % 2 else 3)
+            await until(lambda log=log, wanted=wanted: log.log_end_offset == wanted)
+        assert len(partition.commits) == 3
+        await cluster.fence(2, cluster.changed(in_sync_replicas=(1,)))
+        heard = [await client.receive(produce.Response, 9) for _ in asked]
+        assert [correlation_id for correlation_id, _ in heard] == asked
+        ones = [one.responses[0].partition_responses[0] for _, one in heard]
+        assert [(one.index, one.base_offset) for one in ones] == [
+            *((0, 2), (1, 0), (0, 3), (1, 1), (0, 4), (1, 2)),
+        ]
+
+
+async def test_too_few_in_sync_replicas_are_refused_before_the_append(tmp_path: Path) -> None:
+    async with replicated(tmp_path, 2) as cluster:
+        await cluster.create_topic("t", (1, 2), settings={"min.insync.replicas": "2"})
+        client = cluster.nodes[1].connect()
+        for _ in range(3):
+            assert (await client.produce("t", b"x", acks=-1)).error_code == 0
+        await cluster.nodes[2].stop()
+        await cluster.fence(2, cluster.changed(in_sync_replicas=(1,)))
+        answer = await client.produce("t", b"x", acks=-1)
+        assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert cluster.nodes[1].partition().log.log_end_offset == 3

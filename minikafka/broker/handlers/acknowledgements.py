@@ -65,7 +65,12 @@ class _Acknowledgement:
 
     def settle(self, error_code: ErrorCode) -> None:
         if error_code is not ErrorCode.NONE:
-            self._answer.error_code = error_code
-            self._answer.base_offset = -1
-            self._answer.error_message = _WORDS[error_code]
+            refuse(self._answer, error_code)
         self._request.settled(self)
+
+
+def refuse(answer: produce.PartitionResponse, error_code: ErrorCode) -> None:
+    """Say of appended records why it is unknown whether they will survive."""
+    answer.error_code = error_code
+    answer.base_offset = -1
+    answer.error_message = _WORDS[error_code]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from ...protocol.frames import encode_response
 from ...protocol.schema import Response
 
 
@@ -28,6 +30,11 @@ class LaterAnswer:
         self.is_ready = True
         if self.on_ready is not None:
             self.on_ready()
+
+    def encode(self, version: int, correlation_id: int) -> list[Any]:
+        """The answer's bytes, in parts, once it is ready."""
+        assert self.response is not None
+        return encode_response(self.response, version, correlation_id)
 
     def give_up(self) -> None:
         """Stop waiting; become ready with what is known."""

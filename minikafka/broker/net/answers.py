@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...protocol.frames import encode_response
 from ..handlers.later_answer import LaterAnswer
 from ..transport.transport import FilePayload, Transport
 
@@ -117,8 +116,7 @@ class AnswerQueue:
             if later is None:
                 parts += one.parts
             elif later.is_ready:
-                assert later.response is not None
-                parts += encode_response(later.response, one.version, one.correlation_id)
+                parts += later.encode(one.version, one.correlation_id)
             else:
                 break
             promises.popleft()

@@ -172,13 +172,17 @@ class Connection:
             self.last_active = self._broker.clock.monotonic()
             if rest:
                 chunk = rest + chunk
-            elif steady.is_known and not self._later:
+            elif steady.is_known and len(self._later) < LATER_ANSWERS_MAX:
                 # None, and served in the general way, if the session is over (KIP-368).
                 authentication = self._authentication
                 is_admitted = authentication is None or authentication.admits(_PRODUCE)
                 same = steady.serve(chunk) if is_admitted else None
                 if same is not None:
-                    if left := transport.send_now([same]):
+                    if isinstance(same, LaterAnswer):
+                        self._later.promise(same, *_HEAD.unpack_from(chunk)[2:])
+                    elif self._later:
+                        self._later.add([same])
+                    elif left := transport.send_now([same]):
                         self._answers = left
                         await self._flush()
                         if self._is_last_answer:
@@ -521,8 +525,7 @@ class Connection:
     ) -> list[Any] | None:
         """Return an answer if it is ready; otherwise it will be sent in its turn."""
         if later.is_ready:
-            assert later.response is not None
-            return encode_response(later.response, version, correlation_id)
+            return later.encode(version, correlation_id)
         if self._answers:
             await self._flush()  # they come before it
         self._later.promise(later, version, correlation_id)

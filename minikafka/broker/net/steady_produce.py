@@ -5,26 +5,31 @@ after the second of them. A later request that begins with the very same bytes a
 partition is not decoded: its records are appended, and its answer is the last one with other
 offsets. That is two fifths less work for a small request.
 
-Anything unusual (an error, another shape, acks=all with followers, a client with quotas, one that
-may not write, an answer that has to wait) returns None with nothing changed; then the connection
-serves the request in the general way. So the rules for Produce are those of `handlers.produce`, and
-nothing here decides what an error is.
+Anything unusual (an error, another shape, a client with quotas, one that may not write, records
+that have to be synced first) returns None with nothing changed; then the connection serves the
+request in the general way. So the rules for Produce are those of `handlers.produce`, and nothing
+here decides what an error is. With acks=all the answer may have to wait for the followers; then it
+is promised, as `handlers.acknowledgements` does.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...metadata.topics import INTERNAL_TOPICS
 from ...protocol.api import ApiKey
+from ...protocol.errors import ErrorCode
 from ...protocol.frames import encode_request, encode_response
 from ...protocol.messages import produce
 from ...protocol.schema import Request
 from ...security.acl import Operation, ResourceType
 from ...storage.errors import LogError
+from ...storage.log import AppendResult
 from ...storage.validation import RecordsUnread
-from ..replicas.partition import PartitionError
+from ..handlers.acknowledgements import refuse
+from ..handlers.later_answer import LaterAnswer
+from ..replicas.partition import Partition, PartitionError
 
 if TYPE_CHECKING:
     from ..broker import Broker
@@ -71,6 +76,7 @@ class SteadyProduce:
         "_name",
         "_position",
         "_size_bytes_max",
+        "_timeout_s",
         "_topic_id",
         "_version",
         "is_known",
@@ -85,6 +91,7 @@ class SteadyProduce:
         self._context: RequestContext | None = None
         self._head = b""
         self._kind = self._position = self._version = self._acks = 0
+        self._timeout_s = 0.0
         self._name, self._topic_id = "", b""
         self._size_bytes_max = size_bytes_max + 4
 
@@ -131,12 +138,13 @@ class SteadyProduce:
         self._head = expected[_AFTER_HEAD : self._position]
         self._kind = ApiKey.PRODUCE << 16 | version
         self._version, self._acks = version, request.acks
+        self._timeout_s = max(0, request.timeout_ms) / 1000
         self._name, self._topic_id = topic.name, topic.topic_id
         self._context = context
         self._answers = {}
         self.is_known = True
 
-    def serve(self, chunk: bytes) -> bytearray | None:
+    def serve(self, chunk: bytes) -> bytearray | LaterAnswer | None:
         """The answer to a chunk that is one whole request of the known kind; None if it is not."""
         position = self._position
         if not position + _SIZED.size <= len(chunk) <= self._size_bytes_max:
@@ -171,7 +179,9 @@ class SteadyProduce:
             return None
         return self._append(index, memoryview(chunk)[start:end], correlation_id)
 
-    def _append(self, index: int, records: memoryview, correlation_id: int) -> bytearray | None:
+    def _append(
+        self, index: int, records: memoryview, correlation_id: int
+    ) -> bytearray | LaterAnswer | None:
         broker, version = self._broker, self._version
         replicas = broker.replicas
         if replicas.frozen or broker.client_quotas is not None:
@@ -183,13 +193,25 @@ class SteadyProduce:
             if name in INTERNAL_TOPICS or not self._is_allowed(name):
                 return None
             partition = broker.partition(name, index)
-            if partition.topic.is_fsync_acked or (
-                self._acks == _ACKS_ALL and not partition.is_alone
-            ):
+            if partition.topic.is_fsync_acked:
                 return None
-            result = partition.append(records, now_ms=broker.clock.wall_ms(), version=version)
+            if self._acks != _ACKS_ALL or partition.is_alone:
+                result = partition.append(records, now_ms=broker.clock.wall_ms(), version=version)
+                return self._answer(index, result, correlation_id)
+            partition.check_in_sync()
+            with replicas.follower_batch:
+                result = partition.append(records, now_ms=broker.clock.wall_ms(), version=version)
+                answer = self._answer(index, result, correlation_id)
+                if partition.log.high_watermark > result.last_offset:
+                    return answer
+                promised = _Promised(partition, answer, result, self._name, self._topic_id)
+                promised.deadline = broker.clock.monotonic() + self._timeout_s
+                partition.wait_for_commit(promised, result.last_offset + 1)
+                return promised
         except (PartitionError, LogError, RecordsUnread):
             return None  # nothing was appended
+
+    def _answer(self, index: int, result: AppendResult, correlation_id: int) -> bytearray:
         known = self._answers.get(index)
         if known is None:
             known = self._new_answer(index)
@@ -208,20 +230,70 @@ class SteadyProduce:
 
     def _new_answer(self, index: int) -> tuple[bytes, int]:
         """The answer to one partition's requests, and where its offsets are."""
-        base_offset, append_time, log_start_offset = _MARKS
-        one = produce.PartitionResponse(
-            index=index,
-            error_code=0,
-            base_offset=base_offset,
-            log_append_time_ms=append_time,
-            log_start_offset=log_start_offset,
-        )
-        topic = produce.TopicResponse(
-            topic_id=self._topic_id, name=self._name, partition_responses=[one]
-        )
-        (text,) = encode_response(produce.Response(responses=[topic]), self._version, 0)
+        response = _response(self._name, self._topic_id, index, *_MARKS)
+        (text,) = encode_response(response, self._version, 0)
         if len(self._answers) >= _ANSWERS_MAX:
             self._answers = {}
         found = bytes(text), text.index(_OFFSETS.pack(*_MARKS))
         self._answers[index] = found
         return found
+
+
+class _Promised(LaterAnswer):
+    """The answer to a request with acks=all, until the followers have its records."""
+
+    __slots__ = ("_answer", "_name", "_partition", "_result", "_topic_id")
+
+    def __init__(
+        self,
+        partition: Partition,
+        answer: bytearray,
+        result: AppendResult,
+        name: str,
+        topic_id: bytes,
+    ) -> None:
+        super().__init__()
+        self._partition = partition
+        self._answer = answer
+        self._result = result
+        self._name, self._topic_id = name, topic_id
+
+    def settle(self, error_code: ErrorCode) -> None:
+        """See `OffsetWaiter`."""
+        if error_code is not ErrorCode.NONE:
+            base_offset, _, append_time, log_start_offset, _ = self._result
+            offsets = base_offset, append_time, log_start_offset
+            self.response = _response(self._name, self._topic_id, self._partition.index, *offsets)
+            refuse(self.response.responses[0].partition_responses[0], error_code)
+        self.ready()
+
+    def encode(self, version: int, correlation_id: int) -> list[Any]:
+        """The answer that was prepared, or the error."""
+        if self.response is None:
+            return [self._answer]
+        return super().encode(version, correlation_id)
+
+    def give_up(self) -> None:
+        """Answer that it took too long."""
+        self._partition.commits.forget(self)
+        self.settle(ErrorCode.REQUEST_TIMED_OUT)
+
+
+def _response(
+    name: str,
+    topic_id: bytes,
+    index: int,
+    base_offset: int,
+    append_time_ms: int,
+    log_start_offset: int,
+) -> produce.Response:
+    """The answer to a request for one partition of a topic."""
+    one = produce.PartitionResponse(
+        index=index,
+        error_code=0,
+        base_offset=base_offset,
+        log_append_time_ms=append_time_ms,
+        log_start_offset=log_start_offset,
+    )
+    topic = produce.TopicResponse(topic_id=topic_id, name=name, partition_responses=[one])
+    return produce.Response(responses=[topic])
