@@ -171,7 +171,8 @@ def _grow(run: Run, side: Served, number: int) -> Round:
     # What a broker does once in its life, at its first fetch for instance, is not a topic's cost.
     fill(side, "first", records=timed, value_bytes=LARGE_BYTES, name="first")
     stored = timed + WARM_UP_RECORDS
-    drain(side, "first", records=stored, name="first", partitions=PARTITIONS)
+    sizes = {"value_bytes": LARGE_BYTES, "partitions": PARTITIONS}
+    drain(side, "first", records=stored, name="first", **sizes)
     for size in GIGABYTES:
         if f"{OURS} {size} GB" in run.left_out:
             break
@@ -192,7 +193,7 @@ def _grow(run: Run, side: Served, number: int) -> Round:
                 grown += records + WARM_UP_RECORDS
                 if name == "timed":
                     found.update(_costs(measured, name, f"{size} GB in"))
-        read = drain(side, "grown", records=grown, name="out", partitions=PARTITIONS)
+        read = drain(side, "grown", records=grown, name="out", **sizes)
         found.update(_costs(read, "out", f"{size} GB out"))
     return found
 

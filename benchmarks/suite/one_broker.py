@@ -14,7 +14,7 @@ from ..peers import APACHE, LIBRDKAFKA, OURS
 from ..plots import Axis
 from ..processes import LOAD_SECONDS_MAX, ProcessFailedError
 from ..workload import Figure, Plot, Round, Run, Workload
-from .loads import PARTITIONS, count, drain, drop, fill
+from .loads import PARTITIONS, count, drain, drop, fill, have_memory
 from .servers import Served, Stage
 
 SIZES: Final = {100: 600_000, 1000: 200_000, 10_000: 25_000}
@@ -29,6 +29,8 @@ RATE: Final = Axis("records per second", "log")
 _PRODUCER_TARGET: Final = 20
 _WAYS: Final = {"in": "produce", "out": "consume"}
 _CPU_LIMITS: Final = {100: 0.3, 1000: 0.4}
+_PERF_TEST_MEMORY_BYTES: Final = 800_000_000
+"""For the records, and for the JVM that sends them."""
 _LINE = re.compile(
     r"(\d+) records sent, ([\d.]+) records/sec .*?([\d.]+) ms avg latency, "
     r"([\d.]+) ms max latency, "
@@ -79,7 +81,7 @@ def warm_up(stage: Stage, side: Served, nodes: int) -> float:
         side, topic, records=records, value_bytes=100, name="warm-up", replicas=min(3, nodes)
     )
     stored = records + WARM_UP_RECORDS
-    drain(side, topic, records=stored, name="warm-up", partitions=PARTITIONS)
+    drain(side, topic, records=stored, value_bytes=100, name="warm-up", partitions=PARTITIONS)
     drop(side, topic)
     return found[f"{side.name} warm-up"]
 
@@ -102,9 +104,15 @@ def record_sizes(stage: Stage) -> Workload:
                         fill(side, topic, records=some, value_bytes=size, name=f"in {size} B")
                     )
                     out = some + WARM_UP_RECORDS
-                    found.update(
-                        drain(side, topic, records=out, name=f"out {size} B", partitions=PARTITIONS)
+                    read = drain(
+                        side,
+                        topic,
+                        records=out,
+                        value_bytes=size,
+                        name=f"out {size} B",
+                        partitions=PARTITIONS,
                     )
+                    found.update(read)
                     drop(side, topic)
                 return found
 
@@ -278,6 +286,7 @@ def _run_perf_test(side: Served, topic: str, records: int) -> Round:
     from tests.peers.java_runtime import java_command
 
     create_topic(side.bootstrap, topic, PARTITIONS, 1)
+    have_memory(_PERF_TEST_MEMORY_BYTES)
     before = side.cpu_seconds()
     finished = subprocess.run(
         java_command(
