@@ -156,13 +156,14 @@ def test_topics_that_do_not_fit_are_left_out_and_named(tmp_path: Path) -> None:
             for way in ("in", "out")
             for end in ("", " cpu", " user")
         }
+        | {f"{OURS} {size} GB plain write": 1.0 for size in (1, 2, 5)}
     ]
     measured = [one.figure.name for one in judge(workload, rounds, run.left_out)]
     assert "5 over 1 GB, in, processor time per record" in measured
     missing = {one.name: why for one, why in missing_figures(workload, run.left_out)}
     why = missing["20 over 1 GB, in, processor time per record"]
     assert why.startswith("minikafka 20 GB: it does not fit; the log directory has 6 GB to spare")
-    assert len(measured) == len(missing) == 12
+    assert len(measured) == len(missing) == 14
     (drawn,) = draw(workload, rounds)
     assert [at for at, _ in drawn.series["time on the clock, in"]] == [1, 2, 5]
 
