@@ -140,7 +140,7 @@ def record_sizes(stage: Stage) -> Workload:
                 ("brokers' processor time", " cpu", Axis("microseconds per record", "log")),
             )
         ],
-        rounds=5,
+        rounds=4,
         seconds=75,
     )
 

@@ -101,8 +101,8 @@ def replicated(stage: Stage) -> Workload:
                 ("brokers' processor time", " cpu", Axis("microseconds per record", "log")),
             )
         ],
-        rounds=4,
-        seconds=70,
+        rounds=3,
+        seconds=80,
     )
 
 
@@ -232,8 +232,8 @@ def failover(stage: Stage) -> Workload:
                 series={side: [("failover", f"{side} failover")] for side in SIDES},
             )
         ],
-        rounds=3,
-        seconds=65,
+        rounds=2,
+        seconds=60,
     )
 
 
@@ -357,7 +357,7 @@ def more_brokers(stage: Stage) -> Workload:
             )
         ],
         rounds=3,
-        seconds=40,
+        seconds=30,
     )
 
 

@@ -15,7 +15,7 @@ from .one_broker import SIDES, counted, over_apache
 from .servers import NODES, Served, Stage
 
 VALUE_BYTES: Final = 100
-TRANSACTIONS: Final = 200
+TRANSACTIONS: Final = {1: 200, NODES: 100}
 _CLIENT: Final = "confluent"
 _WORKS: Final = ("transactions", "flushes")
 _OVER_FLUSHES_MIN: Final = {1: 0.8, NODES: 0.7}
@@ -39,7 +39,7 @@ def _part(stage: Stage, nodes: int) -> Workload:
             def produce() -> Round:
                 found: dict[str, float] = {}
                 for work in _WORKS:
-                    transactions = max(5, run.scaled(TRANSACTIONS))
+                    transactions = max(5, run.scaled(TRANSACTIONS[nodes]))
                     job = TransactionsJob(
                         work=work,
                         bootstrap=side.bootstrap,
@@ -94,5 +94,5 @@ def _part(stage: Stage, nodes: int) -> Workload:
             )
         ],
         rounds=4,
-        seconds=35 if nodes == 1 else 45,
+        seconds=30 if nodes == 1 else 45,
     )

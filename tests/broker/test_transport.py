@@ -3,6 +3,7 @@
 import os
 import random
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,12 +60,14 @@ async def test_many_buffers_arrive_in_order_through_a_small_socket_buffer() -> N
     theirs.close()
 
 
+@pytest.mark.parametrize("is_local", [True, False], ids=["copied", "sendfile"])
 @pytest.mark.parametrize("buffer_size_bytes", [0, 4096])
 async def test_sending_to_a_node_sends_what_fits_now_and_the_rest_later(
-    tmp_path: Path, buffer_size_bytes: int
+    tmp_path: Path, buffer_size_bytes: int, is_local: bool
 ) -> None:
     ours, theirs = socket_pair(buffer_size_bytes)
     stream = SocketNodeStream(ours)
+    stream.is_local = is_local
     content = random.Random(1).randbytes(300_000)
     buffers = [bytes([number % 251]) * (number % 40) for number in range(1500)]
     parts = [
@@ -98,9 +101,13 @@ async def test_sending_to_a_dead_node_fails_immediately(tmp_path: Path) -> None:
     stream.close()
 
 
-async def test_a_truncated_file_for_a_node_ends_the_connection(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_local", [True, False], ids=["copied", "sendfile"])
+async def test_a_truncated_file_for_a_node_ends_the_connection(
+    tmp_path: Path, is_local: bool
+) -> None:
     ours, theirs = socket_pair()
     stream = SocketNodeStream(ours)
+    stream.is_local = is_local
     left = stream.send_now([b"head", payload(tmp_path / "f", bytes(100_000), 0, 200_000)])
     assert sum(map(len, left)) == 100_000
     with pytest.raises(ConnectionLostError, match="early"):
@@ -109,10 +116,14 @@ async def test_a_truncated_file_for_a_node_ends_the_connection(tmp_path: Path) -
     theirs.close()
 
 
+@pytest.mark.parametrize("is_local", [True, False], ids=["copied", "sendfile"])
 @pytest.mark.parametrize("size", [10, SENDFILE_SIZE_BYTES_MIN, 3_000_000])
-async def test_file_slices_arrive_between_buffers(tmp_path: Path, size: int) -> None:
+async def test_file_slices_arrive_between_buffers(
+    tmp_path: Path, size: int, is_local: bool
+) -> None:
     content = random.Random(size).randbytes(size + 20)
     transport, theirs = pair()
+    transport.is_local = is_local
     parts = [b"before", payload(tmp_path / "f", content, 7, size), b"after"]
     expected = b"before" + content[7 : 7 + size] + b"after"
     async with trio.open_nursery() as nursery:
@@ -122,9 +133,13 @@ async def test_file_slices_arrive_between_buffers(tmp_path: Path, size: int) -> 
     theirs.close()
 
 
+@pytest.mark.parametrize("is_local", [True, False], ids=["copied", "sendfile"])
 @pytest.mark.parametrize("size", [1000, SENDFILE_SIZE_BYTES_MIN * 2])
-async def test_a_truncated_file_ends_the_connection(tmp_path: Path, size: int) -> None:
+async def test_a_truncated_file_ends_the_connection(
+    tmp_path: Path, size: int, is_local: bool
+) -> None:
     transport, theirs = pair()
+    transport.is_local = is_local
     slice_ = payload(tmp_path / "f", bytes(size), 0, size)
     os.truncate(tmp_path / "f", size // 2)
     async with trio.open_nursery() as nursery:
@@ -133,6 +148,38 @@ async def test_a_truncated_file_ends_the_connection(tmp_path: Path, size: int) -
             await transport.send([slice_])
     transport.close()
     theirs.close()
+
+
+async def test_two_transports_of_a_thread_share_a_buffer_and_mix_nothing_up(
+    tmp_path: Path,
+) -> None:
+    """What a socket does not take at once is read again, whatever was sent elsewhere meanwhile."""
+
+    async def carry(content: bytes, path: Path) -> None:
+        transport, theirs = pair(buffer_size_bytes=50_000)
+        assert transport.is_local
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(transport.send, [payload(path, content, 0, len(content))])
+            assert await receive_all(theirs, len(content)) == content
+        transport.close()
+        theirs.close()
+
+    async with trio.open_nursery() as nursery:
+        for seed in (1, 2):
+            content = random.Random(seed).randbytes(2_500_000)
+            nursery.start_soon(carry, content, tmp_path / str(seed))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address on Linux only")
+async def test_a_peer_is_local_when_both_ends_have_one_address() -> None:
+    for here, is_local in (("127.0.0.1", True), ("127.0.0.2", False)):
+        with (
+            socket.create_server(("127.0.0.1", 0)) as listener,
+            socket.create_connection(listener.getsockname(), source_address=(here, 0)),
+        ):
+            accepted, _ = listener.accept()
+            with accepted:
+                assert SocketTransport(accepted).is_local is is_local
 
 
 async def test_receive_returns_bytes_and_then_the_end() -> None:

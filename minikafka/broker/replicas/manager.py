@@ -62,6 +62,7 @@ logger = logging.getLogger(__name__)
 
 _VALIDATE_RECORDS = "minikafka.validate.records"
 _STEPS_PER_CHECKPOINT = 8
+_TURN_SECONDS = 0.01
 """Steps that each make, remove or reconfigure one log; the slow ones take about a millisecond."""
 
 
@@ -146,6 +147,7 @@ class ReplicaManager:
         self._internal_topics: dict[str, _InternalTopic] = {}
         self._lock = trio.Lock()
         self._steps = 0
+        self._turn_ends = float("inf")
         if peers is not None:  # a broker without a cluster starts sooner without these
             from .fetch_server import FetchServer
             from .fetcher import ReplicaFetchers
@@ -271,6 +273,7 @@ class ReplicaManager:
         removed: dict[bytes, None] = {}
         changed: dict[str, None] = {}
         are_brokers_changed = are_settings_changed = False
+        self._turn_ends = self._clock.monotonic() + _TURN_SECONDS
         for record in records:
             match record:
                 case SettingRecord(resource_type=kind, resource_name=name):
@@ -305,6 +308,7 @@ class ReplicaManager:
     async def _apply_all(self) -> None:
         """Compare everything with the image."""
         image, topics = self._metadata.image, self.index.topics
+        self._turn_ends = self._clock.monotonic() + _TURN_SECONDS
         eligible = self._find_eligible()
         await self._remove_topics(
             {one.topic_id for one in topics.values()} - image.topics_by_id.keys()
@@ -328,10 +332,14 @@ class ReplicaManager:
                 await self._let_others_run()
 
     async def _let_others_run(self) -> None:
-        """Called after each step of long work: lets other tasks run every few steps."""
+        """Called after each step of long work: lets other tasks run every few steps.
+
+        A step makes or removes files, which takes a slow disk milliseconds instead of microseconds.
+        """
         self._steps += 1
-        if self._steps % _STEPS_PER_CHECKPOINT == 0:
+        if self._steps % _STEPS_PER_CHECKPOINT == 0 or self._clock.monotonic() > self._turn_ends:
             await trio.lowlevel.checkpoint()
+            self._turn_ends = self._clock.monotonic() + _TURN_SECONDS
 
     # --- brokers -------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
 """Bytes in and out of a socket, for connections of clients and of nodes alike.
 
-Buffers and file slices leave in order, with `sendmsg` and `sendfile`. No protocol is known here.
+Buffers and file slices leave in order, with `sendmsg`, and with `sendfile` to other machines. No
+protocol is known here.
 """

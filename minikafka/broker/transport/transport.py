@@ -7,6 +7,10 @@ have them (`trio.socket.set_custom_socket_factory`).
 
 Real sockets are plain non-blocking ones with trio's `wait_readable`/`wait_writable`: a write that
 fits into the socket's buffer costs one system call and no trip through the scheduler.
+
+To a peer on the same machine slices are copied, a megabyte at a time, through one buffer of the
+thread. sendfile hands over single pages there, and TCP works for each of them: 40 MB take 30 ms of
+processor time with it, and 18 with a copy that stays in the processor's cache.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -30,7 +35,33 @@ _READ_SIZE_BYTES_MAX = 256 * 1024
 
 _BUFFERS_PER_CALL_MAX = 512
 _SENDFILE_SIZE_BYTES_MAX = 1 << 30
+_COPIED_SIZE_BYTES_MAX = 1 << 20
 _MSG_MORE = getattr(socket, "MSG_MORE", 0)
+
+
+class _Thread(threading.local):
+    """What all transports of a thread share.
+
+    Nothing stays in the buffer between two calls: what a socket did not take is read again.
+    """
+
+    def __init__(self) -> None:
+        self.buffer: memoryview | None = None
+
+    def read(self, source: int, position: int, size_bytes: int) -> memoryview:
+        """The next bytes of a file, as far as the buffer goes; empty at the end of the file.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        buffer = self.buffer
+        if buffer is None:
+            buffer = self.buffer = memoryview(bytearray(_COPIED_SIZE_BYTES_MAX))
+        count = os.preadv(source, [buffer[:size_bytes]], position)
+        return buffer[:count]
+
+
+_thread = _Thread()
 
 
 class FilePayload:
@@ -118,14 +149,19 @@ class Transport(Stream, Protocol):
 
 
 class SocketTransport:
-    """`Transport` over a non-blocking stdlib TCP socket."""
+    """`Transport` over a non-blocking stdlib TCP socket.
 
-    __slots__ = ("_socket", "moves", "peer")
+    Attributes:
+        is_local: the other end is on this machine, so slices of files are copied.
+    """
+
+    __slots__ = ("_socket", "is_local", "moves", "peer")
 
     def __init__(self, plain: socket.socket, peer: str = "") -> None:
         self._socket = plain
         self.peer = peer
         self.moves = 0
+        self.is_local = _ends_here(plain)
 
     def _descriptor(self) -> int:
         """What to wait for. All closed sockets have -1, and trio would take them for one."""
@@ -209,24 +245,33 @@ class SocketTransport:
             run = rest_of(run, sent)
 
     async def _send_file(self, part: FilePayload) -> None:
-        source = part.file.fileno()
-        assert source is not None
         position, remaining = part.position, part.size_bytes
-        target = self._socket.fileno()
         while remaining:
             try:
-                sent = os.sendfile(
-                    target, source, position, min(remaining, _SENDFILE_SIZE_BYTES_MAX)
-                )
+                sent = self._send_some(part.file, position, remaining)
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._descriptor())
                 self.moves += 1
-                target = self._socket.fileno()
                 continue
             if sent == 0:
                 raise OSError(errno.EIO, f"{part.file.path} ended {remaining} bytes early")
             position += sent
             remaining -= sent
+
+    def _send_some(self, file: DiskFile, position: int, size_bytes: int) -> int:
+        """Send as much of a file as the socket takes now; 0 where the file has ended.
+
+        Raises:
+            BlockingIOError: it takes nothing.
+            OSError: the disk failed, or the connection is lost.
+        """
+        source = file.fileno()
+        assert source is not None
+        if not self.is_local:
+            size_bytes = min(size_bytes, _SENDFILE_SIZE_BYTES_MAX)
+            return os.sendfile(self._socket.fileno(), source, position, size_bytes)
+        content = _thread.read(source, position, size_bytes)
+        return self._socket.send(content) if content else 0
 
     def has_peer_left(self) -> bool:
         """Look at the socket without taking anything from it."""
@@ -275,14 +320,25 @@ class SocketNodeStream(SocketTransport):
 
         A file that is shorter than promised is left to `send`, which says so.
         """
-        source = part.file.fileno()
-        if source is None:
+        if part.file.fileno() is None:
             return False
-        wanted = min(part.size_bytes, _SENDFILE_SIZE_BYTES_MAX)
-        sent = os.sendfile(self._socket.fileno(), source, part.position, wanted)
-        part.position += sent
-        part.size_bytes -= sent
-        return not part.size_bytes
+        while part.size_bytes:
+            wanted = part.size_bytes
+            sent = self._send_some(part.file, part.position, wanted)
+            part.position += sent
+            part.size_bytes -= sent
+            if sent < min(wanted, _COPIED_SIZE_BYTES_MAX):
+                return False
+        return True
+
+
+def _ends_here(plain: socket.socket) -> bool:
+    """Whether both ends of a connection have the same address."""
+    try:
+        here, there = plain.getsockname(), plain.getpeername()
+    except OSError:  # the other end is gone
+        return False
+    return bool(here[:1] == there[:1])
 
 
 def rest_of(run: list[Any], sent: int) -> list[Any]:
