@@ -4,6 +4,7 @@ import os
 import random
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,28 @@ async def test_two_transports_of_a_thread_share_a_buffer_and_mix_nothing_up(
         for seed in (1, 2):
             content = random.Random(seed).randbytes(2_500_000)
             nursery.start_soon(carry, content, tmp_path / str(seed))
+
+
+async def test_little_is_read_for_nothing_for_a_client_that_takes_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    preadv = os.preadv
+
+    def counting(source: int, buffers: Sequence[memoryview], position: int) -> int:
+        read.append(preadv(source, buffers, position))
+        return read[-1]
+
+    monkeypatch.setattr(os, "preadv", counting)
+    content = bytes(5_000_000)
+    transport, theirs = pair(buffer_size_bytes=50_000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(transport.send, [payload(tmp_path / "f", content, 0, len(content))])
+        await receive_all(theirs, len(content))
+    assert read[0] == 1 << 20
+    assert len(content) <= sum(read) < 3 * len(content)
+    transport.close()
+    theirs.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address on Linux only")

@@ -35,6 +35,7 @@ _READ_SIZE_BYTES_MAX = 256 * 1024
 
 _BUFFERS_PER_CALL_MAX = 512
 _SENDFILE_SIZE_BYTES_MAX = 1 << 30
+_COPIED_SIZE_BYTES_MIN = 16 * 1024
 _COPIED_SIZE_BYTES_MAX = 1 << 20
 _MSG_MORE = getattr(socket, "MSG_MORE", 0)
 
@@ -246,9 +247,11 @@ class SocketTransport:
 
     async def _send_file(self, part: FilePayload) -> None:
         position, remaining = part.position, part.size_bytes
+        at_once = _COPIED_SIZE_BYTES_MAX if self.is_local else _SENDFILE_SIZE_BYTES_MAX
         while remaining:
+            wanted = min(remaining, at_once)
             try:
-                sent = self._send_some(part.file, position, remaining)
+                sent = self._send_some(part.file, position, wanted)
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._descriptor())
                 self.moves += 1
@@ -257,6 +260,12 @@ class SocketTransport:
                 raise OSError(errno.EIO, f"{part.file.path} ended {remaining} bytes early")
             position += sent
             remaining -= sent
+            if self.is_local:
+                # What does not leave was read for nothing, so a slow client is offered less.
+                at_once = min(_COPIED_SIZE_BYTES_MAX, max(_COPIED_SIZE_BYTES_MIN, 2 * sent))
+                if sent < wanted:
+                    await trio.lowlevel.wait_writable(self._descriptor())
+                    self.moves += 1
 
     def _send_some(self, file: DiskFile, position: int, size_bytes: int) -> int:
         """Send as much of a file as the socket takes now; 0 where the file has ended.
@@ -268,7 +277,6 @@ class SocketTransport:
         source = file.fileno()
         assert source is not None
         if not self.is_local:
-            size_bytes = min(size_bytes, _SENDFILE_SIZE_BYTES_MAX)
             return os.sendfile(self._socket.fileno(), source, position, size_bytes)
         content = _thread.read(source, position, size_bytes)
         return self._socket.send(content) if content else 0
@@ -322,12 +330,13 @@ class SocketNodeStream(SocketTransport):
         """
         if part.file.fileno() is None:
             return False
+        at_once = _COPIED_SIZE_BYTES_MAX if self.is_local else _SENDFILE_SIZE_BYTES_MAX
         while part.size_bytes:
-            wanted = part.size_bytes
+            wanted = min(part.size_bytes, at_once)
             sent = self._send_some(part.file, part.position, wanted)
             part.position += sent
             part.size_bytes -= sent
-            if sent < min(wanted, _COPIED_SIZE_BYTES_MAX):
+            if sent < wanted:
                 return False
         return True
 
