@@ -3,7 +3,6 @@
 import os
 import random
 import socket
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -193,7 +192,6 @@ async def test_little_is_read_for_nothing_for_a_client_that_takes_little(
     theirs.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address on Linux only")
 async def test_a_peer_is_local_when_both_ends_have_one_address() -> None:
     for here, is_local in (("127.0.0.1", True), ("127.0.0.2", False)):
         with (
