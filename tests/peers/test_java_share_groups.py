@@ -129,9 +129,11 @@ def test_another_member_gets_records_whose_lock_has_run_out(sharing: Sharing) ->
         sharing.set_lock_ms(1_000)
         sharing.send("work")
         slow.poll_until(1, {"work": "NOTHING"})
-        sharing.set_lock_ms(60_000)  # the second lock holds however late the commit comes
+        sharing.set_lock_ms(15_000)  # the next locks hold even when the commit comes late
         (taken,) = quick.poll_until(1, {})
-        assert (taken["value"], taken["delivery_count"]) == ("work", 2)
+        # The slow one's client has often asked for more already, and then may get it once again.
+        assert taken["value"] == "work"
+        assert taken["delivery_count"] in (2, 3)
         assert quick.ask("commit") == {f"{sharing.topic}:0": None}
 
 
