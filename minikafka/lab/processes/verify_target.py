@@ -41,6 +41,7 @@ _TIMEOUT_S: Final = 60.0
 _SHOWN: Final = 500
 _ASK_S: Final = 5.0
 _LOOK_AGAIN_S: Final = 0.1
+_STARTING_S: Final = 5.0
 _BACK_TIMEOUT_S: Final = 120.0
 _CUTS: Final[Mapping[Action, Loss]] = {
     Action.LOSE_REQUEST: "request",
@@ -298,15 +299,30 @@ class VerifyTarget:
 
 
 def _addresses(bootstrap: str, options: ConnectionOptions) -> dict[int, str]:
+    """The nodes of a cluster, with their addresses.
+
+    Brokers that have only just started may not know of each other yet. So if they know of fewer
+    than were named, they are asked again for some seconds.
+    """
+    places = dict.fromkeys(place.strip() for place in bootstrap.split(","))
+    deadline = time.monotonic() + _STARTING_S
+    while True:
+        nodes = _first_answer(places, options)
+        if len(nodes) >= len(places) or time.monotonic() > deadline:
+            return nodes
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _first_answer(places: Iterable[str], options: ConnectionOptions) -> dict[int, str]:
     reason: OSError | None = None
-    for place in bootstrap.split(","):
+    for place in places:
         try:
-            return _nodes_at(place.strip(), options)
+            return _nodes_at(place, options)
         except RefusedError as error:
             raise UnreachableError(str(error)) from None
         except OSError as error:
             reason = error
-    raise UnreachableError(f"no broker of {bootstrap} answers: {reason}")
+    raise UnreachableError(f"no broker of {','.join(places)} answers: {reason}")
 
 
 def _nodes_at(place: str, options: ConnectionOptions) -> dict[int, str]:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.lab.processes import verify_target
 from minikafka.lab.processes.target import Action
 from minikafka.lab.processes.verify_target import HookError, Hooks, UnreachableError, VerifyTarget
+from minikafka.protocol.messages import metadata
 
 
 @pytest.mark.parametrize(
@@ -68,3 +70,20 @@ def test_a_command_that_does_not_exist_is_named() -> None:
 def test_a_cluster_that_does_not_answer_is_named() -> None:
     with pytest.raises(UnreachableError, match=r"no broker of 127\.0\.0\.1:1 answers"):
         VerifyTarget("127.0.0.1:1")
+
+
+def test_brokers_that_do_not_know_of_each_other_yet_are_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = iter((1, 2, 3, 3))
+
+    def ask(*_: object, **__: object) -> metadata.Response:
+        nodes = range(1, next(known) + 1)
+        brokers = [metadata.Broker(node_id=one, host="127.0.0.1", port=1) for one in nodes]
+        return metadata.Response(brokers=brokers, topics=[])
+
+    monkeypatch.setattr(verify_target, "ask", ask)
+    target = VerifyTarget("127.0.0.1:1, 127.0.0.1:2,127.0.0.1:3")
+    target.close()
+    assert target.nodes == (1, 2, 3)
+    assert len(list(known)) == 1
