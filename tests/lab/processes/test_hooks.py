@@ -87,3 +87,15 @@ def test_brokers_that_do_not_know_of_each_other_yet_are_asked_again(
     target.close()
     assert target.nodes == (1, 2, 3)
     assert len(list(known)) == 1
+
+
+def test_a_broker_that_stays_away_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    brokers = [metadata.Broker(node_id=1, host="127.0.0.1", port=1)]
+    answer = metadata.Response(brokers=brokers, topics=[])
+    monkeypatch.setattr(verify_target, "ask", lambda *_, **__: answer)
+    monkeypatch.setattr(verify_target, "_STARTING_S", -1.0)
+    target = VerifyTarget("127.0.0.1:1,127.0.0.1:2")
+    target.close()
+    assert target.nodes == (1,)
